@@ -21,8 +21,8 @@ from stakes import (
     solve_action,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
+from stakes.scores import decision_score
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.scoring_rules import energy_score
 
@@ -204,7 +204,7 @@ def test_parts_give_the_same(monkeypatch: pytest.MonkeyPatch, sites: int) -> Non
     members, outcome = draw(sites=sites)
     assess: Callable[..., Any] = Assessor(WindDispatchCost(4.0), {"all": lambda y: y[..., 0] > -9})
     whole = assess(members, outcome)
-    monkeypatch.setitem(metrics_module._NUMBERS_AT_ONCE, "cpu", 5 * 9 * sites)
+    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 5 * 9 * sites)
     parts = assess(members, outcome)
     assert whole.keys() == parts.keys()
     for name, values in whole.items():

@@ -55,6 +55,10 @@ class ParameterColumn:
         """The column itself, (...), of features that have it."""
         return features[..., -1]
 
+    def parameters(self, features: Tensor) -> Tensor | None:
+        """The column of features (N, F + width) that have it, (N,); None where there is none."""
+        return None if self.parameter is None else self.values(features)
+
     def replaced(self, features: Tensor, values: Tensor) -> Tensor:
         """The features with other values in the column."""
         return features if self.parameter is None else torch.cat([features[..., :-1], values.to(features)], -1)

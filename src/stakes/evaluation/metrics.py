@@ -1,6 +1,6 @@
 """What a forecast of members is worth, case by case: scores, costs, regrets, and what the decision saw of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple, cast
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stakes.actions.cvar import plain_cost_of, risk_of
-from stakes.actions.solve import optimal_action, solve_action
+from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
 from stakes.costs.cost import Cost, at_bounds, shown_action
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
@@ -17,6 +17,7 @@ from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.vector_actions import BINDS, ProgramCost, VectorCost
+from stakes.scores.decision_score import case_parts, mean_cost, realised_cost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
 Metrics = dict[str, Tensor]
@@ -25,7 +26,6 @@ Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
 LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
 """Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
 
-_NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
 _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
 
 
@@ -73,7 +73,9 @@ class Assessor:
                 f"{tuple(outcome.shape)}"
             )
         with torch.no_grad():
-            parts = [self._priced(parameter, rows)._assess(members[rows], outcome[rows]) for rows in _parts(members)]
+            parts = [
+                self._priced(parameter, rows)._assess(members[rows], outcome[rows]) for rows in case_parts(members)
+            ]
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
     def _priced(self, parameter: Tensor | None, rows: slice) -> "Assessor":
@@ -106,17 +108,14 @@ class Assessor:
         """The action that is recommended, what it costs and was expected to cost, and how it pulls at the members."""
         watched = members.clone().requires_grad_()
         with torch.enable_grad():
-            action = optimal_action(self.cost, watched, weights=self.weights, thorough=True)
-            (pull,) = torch.autograd.grad(self.cost(action, outcome).sum(), watched)
-        action = action.detach()
-        cost = self.cost(action, outcome)
-        relative = relative_weights(self.weights, members)
-        weights = None if relative is None else relative.movedim(-1, 0)
-        expected = mean_of_members(self.cost(action, members.movedim(-2, 0)), weights, 0)
-        foresight = self.cost(optimal_action(self.cost, outcome[..., None, :], thorough=True), outcome)
+            decided = realised_cost(self.cost, watched, outcome, weights=self.weights, expected=True)
+            (pull,) = torch.autograd.grad(decided.cost.sum(), watched)
+        action, cost, expected = decided.action.detach(), decided.cost.detach(), decided.expected_cost
+        assert expected is not None
+        foresight = realised_cost(self.cost, outcome[..., None, :], outcome).cost
         told = shown_action(self.cost, action)
         return {
-            **self._plain(action, members, outcome, weights),
+            **self._plain(action, members, outcome),
             "action": told[..., 0] if told.shape[-1] == 1 else told,
             "cost": cost,
             "expected_cost": expected,
@@ -127,12 +126,12 @@ class Assessor:
             "gradient": pull.abs().sum((-2, -1)),
         }
 
-    def _plain(self, action: Tensor, members: Tensor, outcome: Tensor, weights: Tensor | None) -> Metrics:
+    def _plain(self, action: Tensor, members: Tensor, outcome: Tensor) -> Metrics:
         """What the actions of a risk-averse decision maker cost without the aversion; nothing for other costs."""
         if (risk := risk_of(self.cost)) is None:
             return {}
         cost = risk.plain_cost(action, outcome)
-        expected = mean_of_members(risk.plain_cost(action, members.movedim(-2, 0)), weights, 0)
+        expected = mean_cost(risk.plain_cost, action, members, self.weights)
         return {"plain_cost": cost, "plain_expected_cost": expected, "plain_gap": expected - cost}
 
     def _interior(self, action: Tensor, members: Tensor) -> Tensor:
@@ -205,13 +204,6 @@ def _quantiles(ordered: Tensor) -> Tensor:
     return torch.lerp(ordered[:, lower], ordered[:, upper], place - lower)
 
 
-def _parts(members: Tensor) -> Iterator[slice]:
-    """Which rows are looked at together; there may be none."""
-    at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
-    size = max(1, at_once // (members.shape[1] * members.shape[2]))
-    yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))
-
-
 class DecisionTerms(NamedTuple):
     """Numbers of each case, (...)."""
 
@@ -233,13 +225,14 @@ def decision_terms(cost: Cost, members: Tensor, outcome: Tensor) -> DecisionTerm
     check_finite(outcome, "outcome", wanted=True)
     members = working_precision(members.detach())
     outcome = outcome.detach().to(members.dtype)
-    solution = solve_action(cost, members, check=False)
+    decided = realised_cost(cost, members, outcome, certify=True)
+    assert decided.expected_cost is not None
     total = Assessor(cost).total
     forecast, observed = total(members), total(outcome)
     mean = forecast.mean(-1)
     return DecisionTerms(
-        cost=cost(solution.action.to(outcome.dtype), outcome),
-        expected_cost=solution.expected_cost,
+        cost=decided.cost,
+        expected_cost=decided.expected_cost,
         squared_error=(mean - observed).square(),
         variance=(forecast - mean[..., None]).square().sum(-1) / (members.shape[-2] - 1),  # of no case too
     )

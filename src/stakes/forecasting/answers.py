@@ -21,6 +21,7 @@ from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecasting.corrections import ORIGINS, Correction, rolling_forecasts
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.scores.decision_score import realised_costs
 
 CostParameters = Mapping[str, ArrayLike]
 """The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
@@ -334,12 +335,7 @@ class JudgedAnswers(MemberAnswers):
             cost_parameters: The parameter that is a range, one value or one for each row; None spreads rows over it.
         """
         features, outcome, _ = self._validated(X, y, None, cost_parameters)
-        total = 0.0
-        for rows, members in self._forecast(features):
-            cost = self._cost_of(features[rows])
-            action = optimal_action(cost, members, thorough=True)
-            total += float(cost(action, outcome[rows]).double().sum())
-        return -total / len(outcome)
+        return -float(self._paid(features, outcome).sum()) / len(outcome)
 
     def assess(
         self,
@@ -394,11 +390,12 @@ class JudgedAnswers(MemberAnswers):
         features, outcome, _ = self._validated(X, y, None, cost_parameters)
         if which == "climatology":
             return self._climatology_cost(features, outcome)
-        paid = []
-        for rows, members in self._forecast(features, which):
-            cost = self._cost_of(features[rows])
-            paid.append(cost(optimal_action(cost, members, thorough=True), outcome[rows]))
-        return np.asarray(torch.cat(paid).double().numpy())
+        return np.asarray(self._paid(features, outcome, which).numpy())
+
+    def _paid(self, features: Tensor, outcome: Tensor, which: Which = "chosen") -> Tensor:
+        parameter = self.parameter_column.parameters(features)
+        decided = realised_costs(self.cost, self._forecast(features, which), outcome, parameter=parameter)
+        return decided.cost.double()
 
     def evaluate(
         self,
@@ -434,8 +431,7 @@ class JudgedAnswers(MemberAnswers):
     ) -> dict[str, Floats]:
         if which == "baseline" and not self.baseline_models_:
             raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
-        assessor, column = Assessor(self.cost, regions or {}), self.parameter_column
-        values = column.values(features) if column.width else None
+        assessor, values = Assessor(self.cost, regions or {}), self.parameter_column.parameters(features)
         parts = [
             assessor(members, outcome[rows], None if values is None else values[rows])
             for rows, members in self._forecast(features, which)

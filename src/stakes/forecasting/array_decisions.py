@@ -14,13 +14,12 @@ from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.forecasts.quantiles import TailShape, weighted_quantiles
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
-from stakes.forecasting.decisions import solve_decisions
+from stakes.forecasting.decisions import member_parts, solve_decisions
 from stakes.programs.vector_actions import PartlyFree, has_part_of_each
 
 _Floats = NDArray[np.float64]
 _RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")
 _OF_PARTS = ("gap", "infeasible", "unbounded")
-_ARRAY_NUMBERS_AT_ONCE = 1 << 21  # members of all sites
 
 
 def decide_array(
@@ -72,8 +71,7 @@ def decide_array(
     if number in LEVEL_DIMENSIONS:
         members, weights = _of_quantiles(forecast, number, members, cost, tails, bounds)
     samples = torch.from_numpy(members)
-    size = max(1, _ARRAY_NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
-    decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
+    decided = solve_decisions(cost, member_parts(samples), levels, double=True, weights=weights)
     require_finite_costs(decided.expected_cost[~decided.unanswered])
     blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
     of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1], decided.action.shape[1])

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
 from stakes.data.case_tables import checked_times
@@ -18,6 +17,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import upper_bounds
 from stakes.evaluation.selection import LEAST_BLOCKS
 from stakes.forecasting.copula import error_ranks, reordered
+from stakes.scores.decision_score import realised_cost
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import JsonText
 from stakes.text import number_text
@@ -528,7 +528,7 @@ def proven_correction(
     change = _change(members, mended, lambda forecast: energy_score(forecast, outcome))
     if not upper_bounds(change[None], block=block)[0] < 0:
         return None
-    paid = _change(members, mended, lambda forecast: cost(optimal_action(cost, forecast, thorough=True), outcome))
+    paid = _change(members, mended, lambda forecast: realised_cost(cost, forecast, outcome).cost)
     if paid.mean() > 0:
         return None
     return Correction.fit(known, seen)

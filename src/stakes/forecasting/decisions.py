@@ -1,6 +1,6 @@
 """Members and a cost to decisions: the one place for the estimator, the commands and the service."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -15,17 +15,16 @@ from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.files import OwnCost, user_cost_errors
 from stakes.costs.cost import Cost, at_bounds, bounds_of, shown_action
-from stakes.costs.member_weights import mean_of_members, relative_weights
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.data.case_tables import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.programs.storage import ArbitrageCost
 from stakes.programs.vector_actions import ProgramCost, VectorCost, action_unit, part_names
+from stakes.scores.decision_score import case_parts, mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]
-_NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
 
 
 UNANSWERED = ("infeasible", "unbounded")
@@ -116,6 +115,11 @@ def solve_decisions(
     return Decisions.joined([_solved(cost, part, levels, double, weights) for part in members])
 
 
+def member_parts(members: Tensor) -> Iterator[Tensor]:
+    """Members (N, M, D), some rows after the other."""
+    return (members[rows] for rows in case_parts(members))
+
+
 def decision_table(
     cost: Cost,
     members: ArrayLike,
@@ -133,15 +137,16 @@ def decision_table(
     `plain_expected_cost`. A decision without any best action has NaN.
     """
     samples = torch.as_tensor(np.asarray(members))
-    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
     shared = None if weights is None else torch.as_tensor(np.asarray(weights))
     ranged = None if parameter is None else ranged_parameter(cost)
     if ranged is None:
-        decisions = solve_decisions(cost, samples.split(size), levels, weights=shared)
+        decisions = solve_decisions(cost, member_parts(samples), levels, weights=shared)
     else:
         own = torch.tensor(np.asarray(parameter)).to(samples.dtype)
-        pairs = zip(own.split(size), samples.split(size), strict=True)
-        solved = [_solved(with_parameter(cost, ranged.name, each), part, levels, False, shared) for each, part in pairs]
+        solved = [
+            _solved(with_parameter(cost, ranged.name, own[rows]), samples[rows], levels, False, shared)
+            for rows in case_parts(samples)
+        ]
         decisions = Decisions.joined(solved)
     require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
     names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
@@ -202,9 +207,7 @@ def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: T
     """The mean cost (n,) of actions that are averse to risk, without the aversion; None for any other cost."""
     if (plain_cost := getattr(cost, "plain_cost", None)) is None:
         return None
-    shares = relative_weights(weights, samples)
-    each = plain_cost(action, samples.movedim(-2, 0))
-    mean = mean_of_members(each, None if shares is None else shares.movedim(-1, 0), 0)
+    mean = mean_cost(plain_cost, action, samples, weights)
     return torch.where(action.isnan().any(-1), torch.nan, mean)
 
 

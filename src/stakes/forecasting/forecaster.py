@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from torch import Tensor, nn
 
 from stakes.actions.check_cost import lacks_gradient
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
@@ -47,6 +46,7 @@ from stakes.forecasting.plan import Base, ForecastKind, PlannedFit, TreeLocation
 from stakes.forecasting.selection import RungForecast, climb_ladder
 from stakes.models.ensemble import pooled_parts
 from stakes.models.residual_model import place_models
+from stakes.scores.decision_score import realised_costs
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.policy import require_one_action
 from stakes.training.settings import ModelSettings, TrainingSettings
@@ -333,15 +333,11 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             tested.append(rung_on_test(name, worth, taken, block))
         return replace(self.ladder_, tested=tuple(tested))
 
-    @torch.no_grad()
     def _worth(self, drawn: Iterator[tuple[slice, Tensor]], features: Tensor, outcome: Tensor) -> JudgedCases:
         """What members are worth case by case."""
-        parts = []
-        for rows, members in drawn:
-            cost = self._cost_of(features[rows])
-            paid = cost(optimal_action(cost, members, thorough=True), outcome[rows])
-            parts.append((paid, energy_score(members, outcome[rows])))
-        return JudgedCases(*(torch.cat(each).double().numpy() for each in zip(*parts, strict=True)))
+        parameter = self.parameter_column.parameters(features)
+        decided = realised_costs(self.cost, drawn, outcome, parameter=parameter, score=energy_score)
+        return JudgedCases(*decided.cost_and_score())
 
     def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
         """Members (n, M, D) of each forecast there is, as many as prove a correction."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.cvar import risk_of
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_one_of
 from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost
@@ -27,7 +26,7 @@ from stakes.forecasting.copula import reordered, reordered_as_members, vector_ra
 from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms, fit_error_model, quantile_levels
 from stakes.models.sample_model import TrainingDraw
 from stakes.programs.vector_actions import PartlyFree, ProgramCost, VectorCost
-from stakes.scores.decision_score import DecisionScore
+from stakes.scores.decision_score import DecisionScore, realised_costs
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import JsonText
@@ -125,26 +124,23 @@ def _within(members: Floats, bounds: tuple[Pair, ...]) -> Floats:
     return np.clip(members, lower, upper)
 
 
-_NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
 _SCORED_MEMBERS = 50  # of several outcomes, of which the energy score takes all pairs
 
 
 def forecast_worth(cost: Cost, forecasts: CorrectedMembers, outcomes: NDArray[np.float64]) -> JudgedCases:
     """What the actions of N forecasts cost, and the energy scores of the very members that these were decided from."""
-    members, weights = forecasts
-    shared = None if weights is None else torch.from_numpy(weights)
-    size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
-    every = 1 if members.shape[2] == 1 or weights is not None else -(-members.shape[1] // _SCORED_MEMBERS)
-    costs, scores = [], []
-    for samples, outcome in zip(
-        torch.from_numpy(members).split(size), torch.from_numpy(outcomes).split(size), strict=True
-    ):
-        with torch.no_grad(), user_cost_errors(cost):
-            costs.append(cost(optimal_action(cost, samples, weights=shared, thorough=True), outcome))
-        scores.append(energy_score(samples[:, ::every], outcome, "biased", weights=shared))
-    paid, scored = (torch.cat(each).double().numpy() for each in (costs, scores))
-    require_finite_costs(paid)
-    return JudgedCases(paid, scored)
+    members, shared = forecasts.members, None if forecasts.weights is None else torch.from_numpy(forecasts.weights)
+    every = 1 if members.shape[2] == 1 or shared is not None else -(-members.shape[1] // _SCORED_MEMBERS)
+
+    def score(samples: Tensor, outcome: Tensor) -> Tensor:
+        return energy_score(samples[:, ::every], outcome, "biased", weights=shared)
+
+    samples, seen = torch.from_numpy(members), torch.from_numpy(outcomes)
+    with user_cost_errors(cost):
+        decided = realised_costs(cost, samples, seen, weights=shared, score=score)
+    judged = JudgedCases(*decided.cost_and_score())
+    require_finite_costs(judged.cost)
+    return judged
 
 
 _MOST_CASES = 2000

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, TotalCost
 from stakes.data.case_tables import Rows
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -46,11 +45,10 @@ from stakes.forecasting.recalibration import (
     trained_on_decision,
 )
 from stakes.models.ensemble import pooled_parts
+from stakes.scores.decision_score import realised_costs
 from stakes.scores.mixture import score_weights
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.weight_search import FittedWeight, TrainingPlan, without_failures
-
-_ROWS_AT_ONCE = 4096  # that are judged together
 
 Train = Callable[[TrainingPlan, str], list[FittedWeight]]
 """Trains the weights of a plan, with a name for its checkpoints."""
@@ -307,20 +305,16 @@ class _ForecasterClimb:
         outcome = forecast.planned.validation.outcome[later]
         return Correction.fit(members[later].double().numpy(), outcome.double().numpy())
 
-    @torch.no_grad()
     def _worth(self, members: Tensor) -> JudgedCases:
         """Cost and score of members (n, M, D) of all validation rows, on those that judge."""
-        planned, parts = self.network, []
-        plan, features = planned.training, planned.validation.features
-        for rows in torch.from_numpy(planned.judged_rows).split(_ROWS_AT_ONCE):
-            drawn, outcome = within_bounds(members[rows], plan.bounds), planned.validation.outcome[rows]
-            if not bool(torch.isfinite(drawn).all()):
-                parts.append(torch.full((2, len(rows)), torch.nan))
-                continue
-            cost = plan.column.cost(plan.cost, features[rows])
-            paid = cost(optimal_action(cost, drawn, thorough=True), outcome)
-            parts.append(torch.stack([paid, energy_score(drawn, outcome)]))
-        return JudgedCases(*torch.cat(parts, 1).double().numpy())
+        plan, validation, rows = self.network.training, self.network.validation, self.network.judged_rows
+        drawn, features = within_bounds(members[rows], plan.bounds), validation.features[rows]
+        if not bool(torch.isfinite(drawn).all()):
+            nothing = np.full(len(rows), np.nan)
+            return JudgedCases(nothing, nothing)
+        parameter = plan.column.parameters(features)
+        decided = realised_costs(plan.cost, drawn, validation.outcome[rows], parameter=parameter, score=energy_score)
+        return JudgedCases(*decided.cost_and_score())
 
 
 _BLOCKS = 5

@@ -1,19 +1,122 @@
-"""The decision score: the cost of acting on a forecast, a proper scoring rule itself (Proposition 1)."""
+"""The realised cost of acting on a forecast, and the decision score, a proper scoring rule itself (Proposition 1)."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import Solver
-from stakes.actions.solve import optimal_action
+from stakes.actions.solve import ActionSolution, optimal_action, solve_action
 from stakes.argument_checks import prepared_pair, require_one_of
 from stakes.costs.cost import Cost, require_cost
-from stakes.costs.member_weights import refuse_weights
+from stakes.costs.member_weights import mean_of_members, refuse_weights, relative_weights
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
 from stakes.programs.vector_actions import requires_eager
+
+_NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
+
+
+def case_parts(members: Tensor) -> Iterator[slice]:
+    """Which cases of members (N, M, D) are looked at together, so that memory stays bounded; one part of none."""
+    at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
+    size = max(1, at_once // (members.shape[1] * members.shape[2]))
+    yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))
+
+
+@dataclass(frozen=True, eq=False)
+class RealisedCost:
+    """The best actions for forecasts and what they cost once the outcomes are known, one of each case (...)."""
+
+    action: Tensor  # the best action for the members, (..., A)
+    cost: Tensor  # what it costs at the outcome
+    expected_cost: Tensor | None = None  # its mean cost over the members; None where it is not asked for
+    score: Tensor | None = None  # what the members themselves score; None where it is not asked for
+    certificate: ActionSolution | None = None  # what is proven of the action; None where it is not asked for
+
+    def cost_and_score(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both in double precision, (N,), as candidates are compared by."""
+        assert self.score is not None
+        return self.cost.double().numpy(), self.score.double().numpy()
+
+
+def realised_cost(
+    cost: Cost,
+    members: Tensor,
+    outcome: Tensor,
+    *,
+    weights: Tensor | None = None,
+    solver: Solver | InteriorPoint | None = None,
+    thorough: bool = True,
+    expected: bool = False,
+    certify: bool = False,
+) -> RealisedCost:
+    """Act on members (..., M, D) and pay at outcomes (..., D), with the gradient of the best action.
+
+    A thorough search is for judging decisions, where no training step waits. `expected` asks for the expected cost;
+    `certify` for the certificate and with it the expected cost, without gradient.
+    """
+    check = None if thorough else False
+    certificate, expected_cost = None, None
+    with torch.autocast(members.device.type, enabled=False):
+        if certify:
+            certificate = solve_action(cost, members, solver, weights=weights, check=check, thorough=thorough)
+            action, expected_cost = certificate.action, certificate.expected_cost
+        else:
+            action = optimal_action(cost, members, solver, weights=weights, check=check, thorough=thorough)
+        paid = cost(action, outcome)
+    if paid.shape != members.shape[:-2]:
+        raise ShapeError(
+            f"the cost must return one number a case, shape {tuple(members.shape[:-2])}, got {tuple(paid.shape)}"
+        )
+    if expected and not certify:
+        expected_cost = mean_cost(cost, action, members, weights)
+    return RealisedCost(action, paid, expected_cost, certificate=certificate)
+
+
+@torch.no_grad()
+def realised_costs(
+    cost: Cost,
+    forecasts: Tensor | Iterable[tuple[slice, Tensor]],
+    outcome: Tensor,
+    *,
+    weights: Tensor | None = None,
+    parameter: Tensor | None = None,
+    score: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> RealisedCost:
+    """`realised_cost` of N cases without gradients, in parts that memory holds, and with a score of the members.
+
+    Forecasts are members (N, M, D), or come as some rows and their members after the other. Where a parameter of the
+    cost is a range, `parameter` (N,) says what each case pays.
+    """
+    ranged = ranged_parameter(cost)
+    actions, costs, scores = [], [], []
+    for rows, members in [(slice(None), forecasts)] if isinstance(forecasts, Tensor) else forecasts:
+        for some in case_parts(members):
+            drawn, seen, own = members[some], outcome[rows][some], cost
+            if ranged is not None and parameter is not None:
+                own = with_parameter(cost, ranged.name, parameter[rows][some])
+            decided = realised_cost(own, drawn, seen, weights=weights)
+            actions.append(decided.action)
+            costs.append(decided.cost)
+            if score is not None:
+                scores.append(score(drawn, seen))
+    return RealisedCost(torch.cat(actions), torch.cat(costs), score=torch.cat(scores) if scores else None)
+
+
+@torch.no_grad()
+def mean_cost(
+    cost: Callable[[Tensor, Tensor], Tensor], action: Tensor, members: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """What actions (..., A) cost on average over members (..., M, D), (...)."""
+    relative = relative_weights(weights, members)
+    shares = None if relative is None else relative.movedim(-1, 0)
+    return mean_of_members(cost(action, members.movedim(-2, 0)), shares, 0)
 
 
 @dataclass(frozen=True)
@@ -66,11 +169,4 @@ class DecisionScore:
         return 2 * self._score(samples, outcome) - halves / 2
 
     def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None = None) -> Tensor:
-        with torch.autocast(samples.device.type, enabled=False):
-            action = optimal_action(self.cost, samples, self.solver, weights=weights, check=False)
-            score = self.cost(action, outcome)
-        if score.shape != samples.shape[:-2]:
-            raise ShapeError(
-                f"the cost must return one number a case, shape {tuple(samples.shape[:-2])}, got {tuple(score.shape)}"
-            )
-        return score
+        return realised_cost(self.cost, samples, outcome, weights=weights, solver=self.solver, thorough=False).cost

@@ -16,7 +16,7 @@ from stakes.data.case_tables import in_utc
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
-from stakes.forecasting.decisions import decision_notes, decision_table
+from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
 from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
@@ -126,7 +126,6 @@ def _bundle(name: str, bundle: Bundle) -> schemas.BundleAnswer:
 
 
 _MOST_NUMBERS = 1_000_000  # of members in one answer
-_ROWS_AT_ONCE = 1 << 20  # numbers
 _LEVELS = (0.1, 0.5, 0.9)  # of the quantiles beside a curve
 _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
@@ -299,8 +298,7 @@ class Service:
             if request.member_count is not None:
                 raise RequestError("member_count", "member_count belongs to features; members are as many as are sent")
             members = given.members
-            size = max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))
-            return members.shape[1], iter(members.split(size))
+            return members.shape[1], member_parts(members)
         forecast = self._forecast(request.forecast)
         count = self._count(forecast, request.member_count)
         features = self._features(request.features or [])

@@ -10,7 +10,7 @@ from stakes.data.case_tables import case_labels, in_utc
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.evaluation.metrics import Assessor
-from stakes.forecasting.decisions import decision_notes, decision_table
+from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
 from stakes.json_values import json_value
 from stakes.reports.selection_text import rung_title
 from stakes.service import schemas
@@ -30,7 +30,6 @@ from stakes.service.settings import ServiceSettings
 from stakes.settings import shown
 
 _CORRECTED, _RAW = "chosen", "raw"
-_ROWS_AT_ONCE = 1 << 20  # numbers
 _LEVELS = (0.1, 0.5, 0.9)  # of the quantiles beside a curve
 _MADE_OF_MEMBERS = "a recalibrated forecast is made of members; what else is known of them stands in known"
 
@@ -56,7 +55,7 @@ class RecalibratedService:
         given = posted_forecasts(request.members, request.member_levels, request.known, self._opened, self._settings)
         members, weights = self._members(given, request.forecast)
         rows: list[schemas.Decision] = []
-        for part in members.split(max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))):
+        for part in member_parts(members):
             rows += decision_rows(priced, part, request.quantiles, "members", weights)
         return schemas.DecideAnswer(
             forecast=request.forecast,

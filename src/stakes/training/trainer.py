@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from stakes.actions.solve import solve_action
 from stakes.argument_checks import unwatched
 from stakes.costs.cost import Cost, at_bounds
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError
 from stakes.models.sample_model import TrainingDraw
 from stakes.programs.vector_actions import action_unit
+from stakes.scores.decision_score import realised_cost
 from stakes.scores.mixture import score_weights
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import energy_score
@@ -145,15 +145,16 @@ def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -
     values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome)}
     if terms.decision is None:
         return values
-    solution = solve_action(cost, members, check=False, thorough=False)
-    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, members))
+    decided = realised_cost(cost, members, outcome, thorough=False, certify=True)
+    assert decided.certificate is not None
+    at_lower, at_upper = at_bounds(cost, decided.action, action_unit(cost, members))
     return values | {
         "decision": terms.decision,
-        "cost": cost(solution.action, outcome),
-        "expected_cost": solution.expected_cost,
+        "cost": decided.cost,
+        "expected_cost": decided.certificate.expected_cost,
         "at_lower": at_lower.to(members),
         "at_upper": at_upper.to(members),
-        "flagged": (~solution.converged).to(members),
+        "flagged": (~decided.certificate.converged).to(members),
     }
 
 

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count, require_decision_weight
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
@@ -24,6 +23,7 @@ from stakes.data.forecasts.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.models.ensemble import pooled_parts
 from stakes.models.sample_model import SampleModel
+from stakes.scores.decision_score import realised_costs
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.execution import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked
@@ -273,16 +273,17 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
         return np.empty(0), np.empty(0)
     features, outcome, column = plan.judged.features, plan.judged.outcome, plan.column
     cost, score = np.full((2, len(outcome)), np.nan)
-    with torch.no_grad():
-        for rows, members in pooled_parts(
-            models, column.seen(features), plan.members, plan.noise_seed, plan.device, share_noise=False
-        ):
-            if bool(torch.isfinite(members).all()):
-                members = within_bounds(members, plan.bounds)
-                own = column.cost(plan.cost, features[rows])
-                action = optimal_action(own, members, thorough=True)
-                cost[rows] = own(action, outcome[rows]).numpy()
-                score[rows] = energy_score(members, outcome[rows]).numpy()
+    seen = column.seen(features)
+    for rows, members in pooled_parts(models, seen, plan.members, plan.noise_seed, plan.device, share_noise=False):
+        if bool(torch.isfinite(members).all()):
+            decided = realised_costs(
+                plan.cost,
+                within_bounds(members, plan.bounds),
+                outcome[rows],
+                parameter=column.parameters(features[rows]),
+                score=energy_score,
+            )
+            cost[rows], score[rows] = decided.cost_and_score()
     return cost, score
 
 
