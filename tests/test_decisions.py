@@ -10,6 +10,7 @@ import stakes
 from stakes.errors import CostError
 from stakes.forecasting import decisions
 from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions, uncertified_notes
+from stakes.scores import decision_score
 
 MEMBERS = torch.from_numpy(np.random.default_rng(0).normal(3, 0.4, size=(7, 9, 1)))
 COST = stakes.ImbalanceCost(4.0, 1.0, lower=2.9, upper=3.3)
@@ -72,7 +73,7 @@ def test_parts_of_the_members_make_the_same_table(monkeypatch: pytest.MonkeyPatc
         return solve(cost, samples)
 
     monkeypatch.setattr(decisions, "solve_action", watched)
-    monkeypatch.setattr(decisions, "_NUMBERS_AT_ONCE", 3 * MEMBERS[0].numel())
+    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 3 * MEMBERS[0].numel())
     pd.testing.assert_frame_equal(table(levels=(0.1, 0.9)), whole, check_exact=True)
     assert sizes == [3, 3, 1]
 

@@ -6,8 +6,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes import DecisionScore, ProtectionCost, ShortfallCost, WindDispatchCost, optimal_action
+from stakes import (
+    DecisionScore,
+    ParameterRange,
+    ProtectionCost,
+    ShortfallCost,
+    WindDispatchCost,
+    energy_score,
+    optimal_action,
+    solve_action,
+)
 from stakes.errors import ShapeError
+from stakes.scores import decision_score
+from stakes.scores.decision_score import realised_cost, realised_costs
 
 
 @pytest.mark.parametrize("cost", [ShortfallCost(5.0), WindDispatchCost(5.0), ProtectionCost(0.5, 0.5)])
@@ -69,3 +80,41 @@ def test_debiased_score_overshoots_where_members_are_few() -> None:
     assert plain == pytest.approx(0.17, abs=0.03)
     assert debiased + 4 * error < 0
     assert abs(debiased) == pytest.approx(plain, rel=0.4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_realised_costs_in_parts(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+    """Members in one piece or row after row, each case with its own cost parameter: the same actions, costs, scores."""
+    generator = torch.Generator().manual_seed(0)
+    members, outcome = torch.rand(11, 6, 1, generator=generator), torch.rand(11, 1, generator=generator)
+    parameter = torch.linspace(2.0, 9.0, 11)
+    weights = torch.arange(1.0, 7.0) if weighted else None
+    cost = ShortfallCost(parameter)
+    action = optimal_action(cost, members, weights=weights, thorough=True)
+    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 3 * 6)
+    streamed = ((rows, members[rows]) for rows in (slice(0, 5), slice(5, 11)))
+    for forecasts in (members, streamed):
+        found = realised_costs(
+            ShortfallCost(ParameterRange(1, 10)),  # type: ignore[arg-type]
+            forecasts,
+            outcome,
+            weights=weights,
+            parameter=parameter,
+            score=energy_score,
+        )
+        torch.testing.assert_close(found.action, action, rtol=0, atol=0)
+        torch.testing.assert_close(found.cost, cost(action, outcome), rtol=0, atol=0)
+        torch.testing.assert_close(found.score, energy_score(members, outcome), rtol=0, atol=0)
+
+
+def test_a_realised_cost_with_its_certificate() -> None:
+    members, outcome = torch.rand(5, 8, 1), torch.rand(5, 1)
+    cost = ShortfallCost(3.0)
+    found, solution = realised_cost(cost, members, outcome, certify=True), solve_action(cost, members)
+    assert found.certificate is not None
+    assert found.expected_cost is not None
+    torch.testing.assert_close(found.action, solution.action, rtol=0, atol=0)
+    torch.testing.assert_close(found.expected_cost, solution.expected_cost, rtol=0, atol=0)
+    plain = realised_cost(cost, members, outcome, expected=True)
+    assert plain.expected_cost is not None
+    torch.testing.assert_close(plain.expected_cost, solution.expected_cost)
