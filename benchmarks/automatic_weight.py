@@ -29,8 +29,7 @@ from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
-from stakes.data.case_tables import alternate_blocks
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.selection import Frontier
@@ -119,22 +118,22 @@ def run(settings: Settings) -> dict[str, Any]:
     }
 
 
-def chosen_rows(cases: Cases, rows: NDArray[Any]) -> Cases:
+def chosen_rows(cases: CaseTable, rows: NDArray[Any]) -> CaseTable:
     picked = torch.from_numpy(rows)
-    return Cases(cases.features[picked], cases.outcome[picked], None if cases.times is None else cases.times[rows])
+    return CaseTable(cases.features[picked], cases.outcome[picked], None if cases.times is None else cases.times[rows])
 
 
-def joined(first: Cases, second: Cases) -> Cases:
+def joined(first: CaseTable, second: CaseTable) -> CaseTable:
     times = None if first.times is None or second.times is None else np.concatenate([first.times, second.times])
-    return Cases(torch.cat([first.features, second.features]), torch.cat([first.outcome, second.outcome]), times)
+    return CaseTable(torch.cat([first.features, second.features]), torch.cat([first.outcome, second.outcome]), times)
 
 
-def block_of(test: Cases) -> int:
+def block_of(test: CaseTable) -> int:
     """A week of test cases; one where they are drawn independently of each other."""
     return 1 if test.times is None else automatic_block(test.times)
 
 
-def judged(forecaster: DecisionAwareForecaster, models: list[Any], cases: Cases) -> dict[str, NDArray[np.float64]]:
+def judged(forecaster: DecisionAwareForecaster, models: list[Any], cases: CaseTable) -> dict[str, NDArray[np.float64]]:
     """Cost and energy score of every case, from the same noise for every model."""
     cost: list[torch.Tensor] = []
     score: list[torch.Tensor] = []
@@ -161,7 +160,7 @@ def compared(
     }
 
 
-def policy_room(forecaster: DecisionAwareForecaster, train: Cases, validation: Cases, block: int) -> Headroom:
+def policy_room(forecaster: DecisionAwareForecaster, train: CaseTable, validation: CaseTable, block: int) -> Headroom:
     """A policy stopped on the blocks of validation cases that stop the models, judged on those that judge them."""
     stopping, held_out = (chosen_rows(validation, rows) for rows in alternate_blocks(len(validation), block))
     paid = judged(forecaster, forecaster.baseline_models_ or forecaster.models_, held_out)["cost"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from benchmarks.timing import processor
-from stakes.data.case_tables import alternate_blocks
+from stakes.data.case_table import alternate_blocks
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.selection import frontier
 

@@ -31,7 +31,7 @@ from reproduction.tasks.portfolio import EuropeanWind, SimulatedPortfolio
 from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.models.ensemble import pooled_parts
@@ -71,9 +71,9 @@ def settings(cases: int) -> TrainingSettings:
     )
 
 
-def with_column(cases: Cases, column: ParameterColumn) -> Cases:
+def with_column(cases: CaseTable, column: ParameterColumn) -> CaseTable:
     """The cases with a penalty each, spread over the range."""
-    return Cases(torch.cat([cases.features, column.spread(len(cases)).to(cases.features)], 1), cases.outcome)
+    return CaseTable(torch.cat([cases.features, column.spread(len(cases)).to(cases.features)], 1), cases.outcome)
 
 
 def fresh_model(data: TaskData, column: ParameterColumn, seed: int) -> nn.Module:
@@ -100,7 +100,7 @@ def trained_stack(
     return trained, time.process_time() - start
 
 
-def paid(models: Sequence[Trained], test: Cases, base: PowerCost, column: ParameterColumn) -> tuple[Floats, Floats]:
+def paid(models: Sequence[Trained], test: CaseTable, base: PowerCost, column: ParameterColumn) -> tuple[Floats, Floats]:
     """What actions cost on each test case at each penalty, and the mean CRPS of the sites, (5, N) each.
 
     Args:
@@ -120,7 +120,7 @@ def paid(models: Sequence[Trained], test: Cases, base: PowerCost, column: Parame
     return np.stack(costs), np.stack(scores)
 
 
-def sampled(trained: Trained, test: Cases, column: ParameterColumn, penalty: float) -> Tensor:
+def sampled(trained: Trained, test: CaseTable, column: ParameterColumn, penalty: float) -> Tensor:
     """Members (N, M, D) of the test cases, by the same noise for every model."""
     trained.load_into_model()
     values = torch.full((len(test), column.width), penalty)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 import stakes
 from benchmarks.layers import CostFunction, paper_layer, shortfall
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
@@ -39,13 +39,13 @@ def pairwise_score(samples: Tensor, outcome: Tensor) -> Tensor:
     return (values - outcome).abs().mean(-1) - spread
 
 
-def cases() -> Cases:
+def cases() -> CaseTable:
     generator = torch.Generator().manual_seed(0)
     features = 8 + 4 * torch.randn(CASES, FEATURES, generator=generator)
-    return Cases(features, features[:, :1] + 2 * torch.randn(CASES, 1, generator=generator))
+    return CaseTable(features, features[:, :1] + 2 * torch.randn(CASES, 1, generator=generator))
 
 
-def model_of(kind: str, seed: int, data: Cases) -> torch.nn.Module:
+def model_of(kind: str, seed: int, data: CaseTable) -> torch.nn.Module:
     torch.manual_seed(seed)
     model = MODELS[kind](FEATURES, 1)
     model.fit_scaling(data.features, data.outcome)
@@ -92,7 +92,7 @@ def eager_step(kind: str, members: int, device: str, loss: Loss) -> Callable[[],
 def stack_stepper(kind: str, replicas: int, members: int, device: str, steps: int) -> Stepper:
     """A stack as the trainer has it: 3 seeds x 3 penalties x 6 weights, and more of the same."""
     data = cases()
-    part = Cases(data.features[: steps * BATCH], data.outcome[: steps * BATCH])
+    part = CaseTable(data.features[: steps * BATCH], data.outcome[: steps * BATCH])
     penalties, weights = (3.0, 5.0, 10.0), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
     stack = ReplicaStack(
         [

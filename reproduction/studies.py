@@ -18,7 +18,7 @@ from reproduction.runs.judged import known_of_test_cases, sampled_members, task_
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.runs.sweep import Point, Sweep
 from reproduction.tasks.task import Task
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, StudyError
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.study import AXES, Study
@@ -147,7 +147,7 @@ def _evaluate(run: RunFolder, points: Sequence[Point], settings: Assessment) -> 
         yield {name: values.float().cpu().numpy() for name, values in metrics.items()}
 
 
-def _sampled(model: Any, cases: Cases, point: Point, settings: Assessment, ranks: Any = None) -> Tensor:
+def _sampled(model: Any, cases: CaseTable, point: Point, settings: Assessment, ranks: Any = None) -> Tensor:
     """The members of some cases, put together by the ranks of error vectors where there are such."""
     members = sampled_members(model, cases, settings.members, point.run.seed, settings.device)
     return members if ranks is None else torch.from_numpy(reordered(members.cpu().numpy(), ranks)).to(members)

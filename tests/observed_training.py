@@ -12,7 +12,7 @@ from torch import Tensor
 from stakes import (
     ShortfallCost,
 )
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
 from stakes.training.progress import Observer, Phase, Progress, Trained
 from stakes.training.replicas import Replica
@@ -110,7 +110,7 @@ def with_interruptions(
     return train(replicas, used, checkpoints=folder, observers=[sessions[-1]], **options), lines, sessions
 
 
-def sweep_of(make_replica: MakeReplica, kind: str, train_cases: Cases) -> list[Replica]:
+def sweep_of(make_replica: MakeReplica, kind: str, train_cases: CaseTable) -> list[Replica]:
     """Nine replicas: three seeds by three weights, each weight with a cost of its own."""
     return [
         make_replica(

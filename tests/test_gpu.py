@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
 from stakes.training.policy import PolicySettings, train_policy
 from stakes.training.replicas import Replica, ReplicaStack
@@ -116,7 +116,7 @@ MODELS = {
 def replicas(kind: str, count: int, sites: int = 1) -> list[Replica]:
     generator = torch.Generator().manual_seed(0)
     cases = [
-        Cases(features, features.mean(1, keepdim=True) + torch.randn(640, sites, generator=generator))
+        CaseTable(features, features.mean(1, keepdim=True) + torch.randn(640, sites, generator=generator))
         for features in (8 + 4 * torch.randn(640, 3, generator=generator) for _ in range(2))
     ]
     made = []

@@ -59,7 +59,7 @@ def small_fit(base: Path) -> Path:
         random_state=0,
         device="cpu",
     )
-    forecaster.fit(cases.features, cases.outcomes, times=cases.times)
+    forecaster.fit(cases.feature_table, cases.outcome_table, times=cases.times)
     if not forecaster.baseline_models_:  # weight 0 was chosen; the commands are to see both
         forecaster.baseline_models_ = forecaster.models_
     return save_bundle(base / "fitted" / "load", forecaster, cost_spec=spec, layout=layout)

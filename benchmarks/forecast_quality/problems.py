@@ -4,7 +4,7 @@ Those of the package's own records always run; the others need a folder of table
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -102,10 +102,13 @@ def of_split(
 ) -> Problem:
     """Rows from `test_from` on test; those whose outcome is not known when the first is forecast are left out."""
     begin = np.datetime64(test_from, "s")
+    assert split.times is not None
     train = split.times <= begin - np.timedelta64(round(lead_hours * 3600), "s")
     kept = train | (split.times >= begin)
-    features, outcomes, times = (getattr(split, side)[kept] for side in ("features", "outcomes", "times"))
-    return Problem(name, features, outcomes, times, int(train.sum()), lead_hours, period_hours, costs, unit)
+    cases = split.rows(kept)
+    assert cases.times is not None
+    features, outcomes = cases.features.numpy(), cases.outcome.numpy()
+    return Problem(name, features, outcomes, cases.times, int(train.sum()), lead_hours, period_hours, costs, unit)
 
 
 # Of the package's records
@@ -126,11 +129,10 @@ def brittany(name: str) -> Problem:
         ("hour", "weekday_wave", "season"),
     )
     cases = layout.cases(table)
-    assert cases.outcomes is not None
     assert cases.times is not None
     train = int((cases.times < np.datetime64("2021-01-01")).sum())
     cost = ImbalanceCost(short=0.1, long=0.01, lower=0.0, upper=6000.0)
-    features, outcomes = cases.features.to_numpy(), cases.outcomes.to_numpy()
+    features, outcomes = cases.features.numpy(), cases.outcome.numpy()
     return Problem(name, features, outcomes, cases.times, train, 24, 168, {"": cost}, "MW")
 
 
@@ -158,8 +160,7 @@ def bakery(product: int, name: str) -> Problem:
     inputs = (LaggedInput(("demand", "was_open"), (0, 144, 312)),)
     rows = LaggedSeries(inputs, ("demand",), 24, tuple(known), ("weekday_wave", "season"))
     split = rows.split(series, "2016", "2019-05-01")
-    busy = split.outcomes[:, 0] > 0
-    split = replace(split, features=split.features[busy], outcomes=split.outcomes[busy], times=split.times[busy])
+    split = split.rows((split.outcome[:, 0] > 0).numpy())
     cost = NewsvendorCost(underage=3.0, overage=1.0, lower=0.0, upper=20_000.0)
     return of_split(name, split, "2018-07-01", 24, 168, {"": cost}, "pieces")
 

@@ -18,7 +18,7 @@ from reproduction.programs.candidates import (
     weight_name,
 )
 from reproduction.programs.problem import Actions, Candidates, CandidateSource, Method, Plan, Problem, RunEffort
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.data.records import Record, load_record
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 
@@ -62,12 +62,12 @@ def bakery_days(record: Record | None = None) -> BakeryDays:
     return BakeryDays(table[whole], demand[whole], days[whole], product, shops)
 
 
-def bakery_cases(days: BakeryDays) -> tuple[Cases, Cases, Cases]:
+def bakery_cases(days: BakeryDays) -> tuple[CaseTable, CaseTable, CaseTable]:
     """Training cases to the end of 2017, validation cases to the middle of 2018, and test cases after that."""
     features, demand = (torch.from_numpy(values).float() for values in (days.features, days.demand))
     first, second = np.searchsorted(days.days, [_VALIDATION, _TEST])
     edges = (slice(0, first), slice(first, second), slice(second, len(days.days)))
-    train, validation, test = (Cases(features[rows], demand[rows], days.days[rows]) for rows in edges)
+    train, validation, test = (CaseTable(features[rows], demand[rows], days.days[rows]) for rows in edges)
     return train, validation, test
 
 
@@ -118,12 +118,12 @@ def bakery_problem(folder: str | None = None) -> Problem:
     )
 
 
-def binding_capacity(train: Cases, validation: Cases) -> float:
+def binding_capacity(train: CaseTable, validation: CaseTable) -> float:
     """The median over validation days of the sum of what the shops would order by themselves, by ridge regression."""
     features, outcome = (
         torch.cat([getattr(part, name) for part in (train, validation)]) for name in ("features", "outcome")
     )
-    known = Cases(features, outcome)
+    known = CaseTable(features, outcome)
     ridge = fitted_ridge(known, gap=1)
     members = ridge.sample(validation.features, len(known), torch.Generator().manual_seed(0), share_noise=True)
     alone = ScheduleCost(_SHORT, _LONG).free_action(members).action

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reproduction.programs.problem import Candidates, Forecast, Problem, RunEffort
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import StakesError
 from stakes.forecasting.corrections import Correction
 from stakes.models.ensemble import pooled_parts
@@ -52,7 +52,7 @@ def fresh_name(name: str) -> str:
     return f"{name} fresh"
 
 
-def fitted_ridge(cases: Cases, gap: int) -> LinearModel:
+def fitted_ridge(cases: CaseTable, gap: int) -> LinearModel:
     """Ridge regression with its errors out of fold, all of those of so many cases."""
     model = LinearModel(cases.features.shape[1], cases.outcome.shape[1], len(cases), gap)
     model.fit_scaling(cases.features, cases.outcome)
@@ -83,7 +83,7 @@ def _with_errors(ridge: LinearModel, problem: Problem, effort: RunEffort) -> For
     return Forecast(None, ridge.sample(problem.test.features, effort.members, generator, share_noise=True))
 
 
-def _points(ridge: LinearModel, cases: Cases) -> torch.Tensor:
+def _points(ridge: LinearModel, cases: CaseTable) -> torch.Tensor:
     """The regression without errors, as single members (N, 1, D)."""
     standardised = ridge.feature_scaling.standardise(cases.features)
     return ridge.outcome_scaling.restore(standardised @ ridge.weight.mT + ridge.bias)[:, None]
@@ -153,7 +153,7 @@ def _without_failure(trained: list[FittedWeight]) -> list[FittedWeight]:
     return trained
 
 
-def _members(fitted: FittedWeight, cases: Cases, effort: RunEffort, seed: int) -> torch.Tensor:
+def _members(fitted: FittedWeight, cases: CaseTable, effort: RunEffort, seed: int) -> torch.Tensor:
     parts = pooled_parts(fitted.models, cases.features, effort.network_members, seed, share_noise=False)
     return torch.cat([members for _, members in parts])
 
@@ -272,7 +272,7 @@ def trained_model(problem: Problem, seed: int, effort: RunEffort, *, score: str,
     return training.best(model, objective, problem, seed, LEARNING_RATE)
 
 
-def drawn_members(model: ImplicitModel, cases: Cases, members: int, seed: int) -> Tensor:
+def drawn_members(model: ImplicitModel, cases: CaseTable, members: int, seed: int) -> Tensor:
     """Members (n, M, D) of some cases, each with noise of its own."""
     return model.sample(cases.features, members, torch.Generator().manual_seed(seed))
 
@@ -282,7 +282,7 @@ def _forecast(problem: Problem, model: ImplicitModel, members: int, seed: int) -
     return Forecast(validation, test)
 
 
-def _standardised(score: str, model: ImplicitModel, train: Cases) -> ScoringRule:
+def _standardised(score: str, model: ImplicitModel, train: CaseTable) -> ScoringRule:
     """The score, its parts divided by what climatology scores where there are several."""
     rule = SCORES[score]
     if not isinstance(rule, ScoreMixture):
@@ -353,7 +353,7 @@ class _Training:
 
 
 @torch.no_grad()
-def _draws(model: ImplicitModel, cases: Cases, members: int, seed: int, batch: int) -> Sequence[TrainingDraw]:
+def _draws(model: ImplicitModel, cases: CaseTable, members: int, seed: int, batch: int) -> Sequence[TrainingDraw]:
     """The cases batch by batch, with the same noise every time."""
     generator = torch.Generator().manual_seed(seed)
     return [

@@ -28,7 +28,7 @@ from reproduction.programs.problem import (
     chronological_cases,
 )
 from reproduction.tables import read_reference_table
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import TableError
 from stakes.programs.schedules import ScheduleCost
 
@@ -130,7 +130,7 @@ _ATTRIBUTION = "PJM load: data of Donti, Amos and Kolter (2017), locuslab/e2e-mo
 
 
 @cache
-def _cases(folder: str | None) -> tuple[Cases, Cases, Cases]:
+def _cases(folder: str | None) -> tuple[CaseTable, CaseTable, CaseTable]:
     return chronological_cases(*load_days(folder))
 
 
@@ -153,7 +153,7 @@ def generation_problem(folder: str | None, binding: bool) -> Problem:
     )
 
 
-def binding_ramp(cases: Cases) -> float:
+def binding_ramp(cases: CaseTable) -> float:
     """Half of the median over days of the largest change from one hour to the next, in GW."""
     return float(np.median(cases.outcome.diff(dim=-1).abs().amax(-1).numpy())) / 2
 

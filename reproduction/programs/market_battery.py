@@ -17,7 +17,7 @@ from reproduction.programs.problem import Candidates, CandidateSource, Forecast,
 from reproduction.tables import read_reference_table
 from stakes.actions.cvar import CVaRCost
 from stakes.costs.cost import Cost
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import TableError
 from stakes.forecasting.corrections import Correction
 from stakes.programs.storage import ArbitrageCost
@@ -71,13 +71,13 @@ def market_days(folder: str | None) -> MarketDays:
     )
 
 
-def market_cases(days: MarketDays) -> tuple[Cases, Cases, Cases]:
+def market_cases(days: MarketDays) -> tuple[CaseTable, CaseTable, CaseTable]:
     """Training, validation and test cases."""
     networks, linear = days.forecasts[:, :, :4].mean(2), days.forecasts[:, :, 4:].mean(2)
     which = np.broadcast_to(np.eye(len(MARKETS)), (len(networks), len(MARKETS), len(MARKETS)))
     features, prices = (_flat(values) for values in (np.concatenate([networks, linear, which], -1), days.prices))
     times = days.days.reshape(-1)
-    first, second, third = (Cases(features[rows], prices[rows], times[rows]) for rows in _rows(len(networks)))
+    first, second, third = (CaseTable(features[rows], prices[rows], times[rows]) for rows in _rows(len(networks)))
     return first, second, third
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 
 _TEST, _VALIDATION = 0.2, 0.2  # of all cases, and of those before the test
@@ -31,9 +31,9 @@ class Problem:
     text: str  # what is decided, from which data, in a few sentences
     unit: str  # the unit of the cost
     cost: Cost  # what an action costs at an outcome
-    train: Cases  # the cases that methods learn from
-    validation: Cases  # later cases, which stop trainings, give fresh errors and choose among candidates
-    test: Cases  # still later cases, which choose nothing
+    train: CaseTable  # the cases that methods learn from
+    validation: CaseTable  # later cases, which stop trainings, give fresh errors and choose among candidates
+    test: CaseTable  # still later cases, which choose nothing
     block: int = 7  # how many neighbouring cases depend on each other
     gap: int = 1  # how many rows before a case were not known yet when it was forecast
     attribution: str = ""  # what the licence of the data asks to be said
@@ -47,16 +47,14 @@ class Problem:
             raise SettingError(f"the parts of {self.name} must have the same features and outcomes, got {widths}")
 
     @property
-    def parts(self) -> dict[str, Cases]:
+    def parts(self) -> dict[str, CaseTable]:
         """The three parts by name."""
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     @property
-    def before_test(self) -> Cases:
+    def before_test(self) -> CaseTable:
         """The training and the validation cases."""
-        known = (self.train, self.validation)
-        features, outcome = (torch.cat([getattr(part, name) for part in known]) for name in ("features", "outcome"))
-        return Cases(features, outcome)
+        return self.train.followed_by(self.validation)
 
     @property
     def digest(self) -> str:
@@ -94,13 +92,13 @@ QUICK = RunEffort(seeds=2, members=100, network_members=50, epochs=4, patience=4
 
 def chronological_cases(
     features: NDArray[np.float64], outcome: NDArray[np.float64], days: NDArray[np.datetime64]
-) -> tuple[Cases, Cases, Cases]:
+) -> tuple[CaseTable, CaseTable, CaseTable]:
     """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation."""
     known = int((1 - _TEST) * len(days))
     learned = int((1 - _VALIDATION) * known)
     inputs, outcomes = (torch.tensor(values, dtype=torch.float32) for values in (features, outcome))
     edges = (slice(0, learned), slice(learned, known), slice(known, len(days)))
-    first, second, third = (Cases(inputs[rows], outcomes[rows], days[rows]) for rows in edges)
+    first, second, third = (CaseTable(inputs[rows], outcomes[rows], days[rows]) for rows in edges)
     return first, second, third
 
 

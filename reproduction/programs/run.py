@@ -18,7 +18,7 @@ from torch import Tensor
 from reproduction.programs.problem import Actions, CandidateSource, Forecast, Measure, Plan, Problem, RunEffort
 from stakes.actions.solve import solve_action
 from stakes.console import StatusLines
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError, StakesError
 from stakes.files import canonical_json, read_bytes, write_atomically
 from stakes.scores.scoring_rules import energy_score
@@ -37,7 +37,7 @@ _SCORED = 100  # members of a test case whose energy score is taken: it goes wit
 
 def judge(problem: Problem, candidate: Forecast | Actions, part: str) -> Judged:
     """The numbers of each case of a part; nothing where the candidate has none of it."""
-    cases: Cases = problem.parts[part]
+    cases: CaseTable = problem.parts[part]
     values: Tensor | None = getattr(candidate, part)
     if values is None:
         return {}

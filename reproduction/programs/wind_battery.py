@@ -31,7 +31,7 @@ from reproduction.programs.problem import (
 )
 from reproduction.tables import GEFCOM_WIND, read_reference_table
 from stakes.costs.cost import Cost
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import TableError
 from stakes.forecasting.copula import error_ranks, reordered
 from stakes.programs.storage import StorageCost
@@ -91,12 +91,12 @@ def power_by_speed(speed: Floats, power: Floats, known: NDArray[np.bool_]) -> Fl
     return meant
 
 
-def wind_cases(days: WindDays) -> tuple[Cases, Cases, Cases]:
+def wind_cases(days: WindDays) -> tuple[CaseTable, CaseTable, CaseTable]:
     """Training cases to March 2013, validation cases to June, and test cases after that."""
     edges = [0, *np.searchsorted(days.days, [_VALIDATION, _TEST]).tolist(), len(days.days)]
     features, power = (torch.tensor(values, dtype=torch.float32) for values in (days.features, days.power))
     rows = [slice(first, end) for first, end in pairwise(edges)]
-    first, second, third = (Cases(features[part], power[part], days.days[part]) for part in rows)
+    first, second, third = (CaseTable(features[part], power[part], days.days[part]) for part in rows)
     return first, second, third
 
 

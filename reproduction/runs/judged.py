@@ -16,8 +16,8 @@ from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.actions.solve import optimal_action
 from stakes.artifacts.cost import words_for
-from stakes.data.case_tables import case_labels, in_utc
-from stakes.data.cases import Cases
+from stakes.data.case_frames import case_labels, in_utc
+from stakes.data.case_table import CaseTable
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Difference, Resampling
@@ -34,13 +34,13 @@ from stakes.workflows.evaluate import Evaluation, alarms_of
 _TRUTHS: dict[str, Any] = {}
 
 
-def sampled_members(model: SampleModel, cases: Cases, members: int, seed: int, device: str = "cpu") -> Tensor:
+def sampled_members(model: SampleModel, cases: CaseTable, members: int, seed: int, device: str = "cpu") -> Tensor:
     """Members (N, M, D) with fresh noise for every case."""
     generator = torch.Generator(device).manual_seed(seed)
     return model.sample(cases.features.to(device), members, generator)
 
 
-def task_metrics(task: Task, cases: Cases, members: Tensor) -> Metrics:
+def task_metrics(task: Task, cases: CaseTable, members: Tensor) -> Metrics:
     """The metrics (N,) of forecasts for the cost and regions of a task, and against the truth where it is known."""
     metrics = Assessor(task.cost, task.regions)(members, cases.outcome.to(members.device))
     if isinstance(task, KnownTruth):
@@ -73,13 +73,13 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
     return values
 
 
-def against_truth(task: KnownTruth, test: Cases, action: Tensor) -> dict[str, Tensor]:
+def against_truth(task: KnownTruth, test: CaseTable, action: Tensor) -> dict[str, Tensor]:
     """The regret of actions under the true distribution, and how far they are from its best ones, each (N,)."""
     truth = truth_of(task, test)
     return {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
 
 
-def truth_of(task: Any, test: Cases) -> Any:
+def truth_of(task: Any, test: CaseTable) -> Any:
     """What the true distribution says of the test cases, kept for the runs that follow."""
     key = canonical_text(to_plain(task))
     if key not in _TRUTHS:

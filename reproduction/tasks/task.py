@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
-from stakes.data.cases import Cases, require_single_precision
+from stakes.data.case_table import CaseTable, require_single_precision
 from stakes.data.records import Record
 from stakes.data.tables.lags import LaggedSeries, Split
 from stakes.errors import SeriesError, SettingError, did_you_mean
@@ -26,9 +26,9 @@ from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelS
 class TaskData:
     """The three splits of a task, chronological where there are times."""
 
-    train: Cases  # the cases to train on
-    validation: Cases  # the cases that choose when to stop
-    test: Cases  # the cases to judge on
+    train: CaseTable  # the cases to train on
+    validation: CaseTable  # the cases that choose when to stop
+    test: CaseTable  # the cases to judge on
     feature_names: tuple[str, ...]  # the names of the features
     outcome_names: tuple[str, ...]  # the names of the outcomes
     unit: str  # the unit of the outcomes
@@ -107,9 +107,11 @@ def data_generator(name: str, seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
 
 
-def draw_splits(draw: Draw, sizes: tuple[int, int, int], generator: torch.Generator) -> tuple[Cases, Cases, Cases]:
+def draw_splits(
+    draw: Draw, sizes: tuple[int, int, int], generator: torch.Generator
+) -> tuple[CaseTable, CaseTable, CaseTable]:
     """Training, validation and test cases, drawn one after the other."""
-    train, validation, test = (Cases(*draw(cases, generator)) for cases in sizes)
+    train, validation, test = (CaseTable(*draw(cases, generator)) for cases in sizes)
     return train, validation, test
 
 
@@ -181,12 +183,12 @@ def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -
 def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str) -> TaskData:
     """The splits as the data of a task; single precision must not lose what varies in a column."""
     train, validation, test = (splits[name] for name in ("train", "validation", "test"))
-    require_single_precision(train.features, train.feature_names, "feature")
-    require_single_precision(train.outcomes, train.outcome_names, "target")
+    require_single_precision(train.features.numpy(), train.feature_names, "feature")
+    require_single_precision(train.outcome.numpy(), train.outcome_names, "target")
     return TaskData(
-        Cases.from_split(train),
-        Cases.from_split(validation),
-        Cases.from_split(test),
+        train.in_single_precision(),
+        validation.in_single_precision(),
+        test.in_single_precision(),
         feature_names=train.feature_names,
         outcome_names=train.outcome_names,
         unit=unit,
@@ -196,13 +198,7 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
 
 def judged_every(rows: int, splits: Mapping[str, Split]) -> dict[str, Split]:
     """The splits with every so-many-th row of those that judge: neighbouring hours err alike."""
-    judged = {
-        name: replace(
-            split, features=split.features[::rows], outcomes=split.outcomes[::rows], times=split.times[::rows]
-        )
-        for name, split in splits.items()
-        if name != "train"
-    }
+    judged = {name: split.rows(slice(None, None, rows)) for name, split in splits.items() if name != "train"}
     return {**splits, **judged}
 
 

@@ -13,7 +13,7 @@ from reproduction.runs.sweep import Point
 from reproduction.studies import Assessment
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import KnownTruth, TaskData
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
 
@@ -50,7 +50,7 @@ def _places(count: int) -> Any:
 def _made_metrics(run: Any, settings: Assessment) -> dict[str, Any]:
     data: TaskData = task_data(run.task)
     rows = torch.from_numpy(_places(len(data.test)))
-    test = Cases(data.test.features[rows], data.test.outcome[rows])
+    test = CaseTable(data.test.features[rows], data.test.outcome[rows])
     generator = torch.Generator().manual_seed(run.seed)
     scale = data.train.outcome.std(0) * (0.6 - 0.2 * run.decision_weight)
     centre = test.outcome + scale * torch.randn(test.outcome.shape, generator=generator)

@@ -10,7 +10,7 @@ import torch
 
 from reproduction.programs.generation import LOAD_TABLE
 from reproduction.programs.problem import Candidates, CandidateSource, Forecast, Method, Plan, Problem, RunEffort
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.programs.schedules import ScheduleCost
 
 EFFORT = RunEffort(seeds=2, members=30, network_members=20, epochs=2, patience=2, decision_members=20, steps=3)
@@ -27,7 +27,7 @@ def small_problem(validation: int = 120, test: int = 40) -> Problem:
         loads = 5 + features @ [[1.0, 0.5, 0.2], [0.0, 0.3, 0.4]] + spread * random.normal(size=(count, 3))
         days = day + np.arange(count)
         day = days[-1] + 1
-        parts[name] = Cases(torch.from_numpy(features).float(), torch.from_numpy(loads).float(), days)
+        parts[name] = CaseTable(torch.from_numpy(features).float(), torch.from_numpy(loads).float(), days)
     cost: Any = ScheduleCost(short=9.0, long=1.0, ramp=1.0)
     return Problem("small", "A small schedule", "Three hours.", "EUR", cost, *parts.values(), block=3)
 

@@ -74,14 +74,14 @@ def test_weekdays_of_earlier_bundles_are_waves(tmp_path: Path) -> None:
     layout = TableLayout(("load",), ("wind",), "time", calendar=("weekday_wave", "hour"))
     cases = layout.cases(rows)
     forecaster = DecisionAwareForecaster(SPEC.build(), model="linear", members=20, decision_weight=0.0, device="cpu")
-    forecaster.fit(cases.features, cases.outcomes)
+    forecaster.fit(cases.feature_table, cases.outcome_table)
     for name, written in (("earlier", ["weekday", "hour"]), ("today", ["weekday_wave", "hour"])):
         save_bundle(tmp_path / name, forecaster, cost_spec=SPEC, layout=layout)
         forged("layout.calendar", written)(tmp_path / name)
         bundle = load_bundle(tmp_path / name)
         assert bundle.layout == layout
         np.testing.assert_array_equal(
-            bundle.forecaster.decide(bundle.layout.inputs(rows).features), forecaster.decide(cases.features)
+            bundle.forecaster.decide(bundle.layout.inputs(rows).feature_table), forecaster.decide(cases.feature_table)
         )
     forged("layout.calendar", ["weekday", "season"])(tmp_path / "earlier")
     with pytest.raises(BundleError, match=r"layout\.feature_names must be"):

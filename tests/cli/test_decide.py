@@ -158,7 +158,7 @@ def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
     forecaster = load_bundle(fitted).forecaster
     layout = load_bundle(fitted).layout
     assert layout is not None
-    features = layout.inputs(table.tail(6)).features
+    features = layout.inputs(table.tail(6)).feature_table
     np.testing.assert_allclose(found["action"], forecaster.decide(features), rtol=1e-6)
     np.testing.assert_allclose(found["quantile_0.5"], forecaster.predict_quantiles(features, [0.5])[:, 0, 0], rtol=1e-6)
 

@@ -43,9 +43,9 @@ def test_a_layout_has_them_with_and_without_lags() -> None:
     lagged = TableLayout(("y",), ("a",), "time", (0,), 24, calendar=("weekday", "holiday:FR"))
     for layout in (rows, lagged):
         cases = layout.cases(table)
-        assert tuple(cases.features) == layout.feature_names
-        assert cases.features["holiday_FR"].idxmax() == pd.Timestamp("2024-05-01")
-        assert (cases.features["weekday_monday"].to_numpy() == (cases.features.index.day_of_week == 0)).all()
+        assert tuple(cases.feature_table) == layout.feature_names
+        assert cases.feature_table["holiday_FR"].idxmax() == pd.Timestamp("2024-05-01")
+        assert (cases.feature_table["weekday_monday"].to_numpy() == (cases.feature_table.index.day_of_week == 0)).all()
 
 
 @pytest.mark.parametrize("name", ["month", "holiday", "holiday:", "holiday:france", "holiday:F/R", "Weekday"])

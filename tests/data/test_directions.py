@@ -57,10 +57,10 @@ def test_sine_and_cosine_take_the_place_of_the_column() -> None:
 
 
 def test_rows_have_sine_and_cosine() -> None:
-    features = ROWS.cases(table()).features
+    features = ROWS.cases(table()).feature_table
     assert tuple(features.columns) == ROWS.feature_names == ("a", "wd_sin", "wd_cos", "z")
     np.testing.assert_allclose(features["wd_cos"], np.cos(np.deg2rad(table()["wd"])))
-    np.testing.assert_array_equal(ROWS.inputs(table().drop(columns="y")).features, features)
+    np.testing.assert_array_equal(ROWS.inputs(table().drop(columns="y")).feature_table, features)
 
 
 def test_lagged_and_known_directions_are_those_of_their_columns() -> None:
@@ -68,16 +68,15 @@ def test_lagged_and_known_directions_are_those_of_their_columns() -> None:
     angle = np.deg2rad(table()["wd"])
     waved = table().assign(wd_sin=np.sin(angle), wd_cos=np.cos(angle))
     plain = TableLayout(("y",), ("a", "wd_sin", "wd_cos"), "time", (0, 3), 2, ("wd_sin", "wd_cos", "z"))
-    pd.testing.assert_frame_equal(layout.cases(table()).features, plain.cases(waved).features)
+    pd.testing.assert_frame_equal(layout.cases(table()).feature_table, plain.cases(waved).feature_table)
     assert layout.feature_names == plain.feature_names
 
 
 def test_a_target_keeps_its_degrees() -> None:
     layout = TableLayout(("wd",), ("wd",), "time", (0,), 1, directions=("wd",))
     cases = layout.cases(table())
-    assert cases.outcomes is not None
-    np.testing.assert_array_equal(cases.outcomes["wd"], table()["wd"][1:])
-    assert list(cases.features) == ["wd_sin@0h", "wd_cos@0h"]
+    np.testing.assert_array_equal(cases.outcome_table["wd"], table()["wd"][1:])
+    assert list(cases.feature_table) == ["wd_sin@0h", "wd_cos@0h"]
 
 
 def test_a_missing_direction_is_blamed_by_its_own_name() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.case_tables import alternate_blocks
+from stakes.data.case_table import alternate_blocks
 from stakes.evaluation.headroom import automatic_block
 
 

@@ -3,6 +3,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,9 +95,9 @@ def test_every_row_is_what_the_definition_says_and_no_other(problem) -> None:
     assert split.left_out == left_out
     assert split.times.tolist() == [time.astype(object) for time, _, _ in rows]
     assert split.features.tolist() == [features for _, features, _ in rows]
-    assert split.outcomes.tolist() == [outcomes for _, _, outcomes in rows]
+    assert split.outcome.tolist() == [outcomes for _, _, outcomes in rows]
     assert split.features.shape == (len(split), len(split.feature_names))
-    assert split.outcomes.shape == (len(split), len(split.outcome_names))
+    assert split.outcome.shape == (len(split), len(split.outcome_names))
 
 
 @given(problems())
@@ -113,7 +114,7 @@ def test_a_marker_outside_a_split_changes_nothing_in_it(problem) -> None:
         return
     seen = settings.split(replace(series, values=marked), start, end)
     np.testing.assert_array_equal(seen.features, plain.features)
-    np.testing.assert_array_equal(seen.outcomes, plain.outcomes)
+    np.testing.assert_array_equal(seen.outcome, plain.outcome)
     assert seen.left_out == plain.left_out
 
 
@@ -126,7 +127,7 @@ def test_a_marker_in_one_split_is_seen_by_no_other() -> None:
         splits = settings.splits(TimeSeries(hourly(40), values, ("a",)), ranges)
         assert (splits[marked].features == 1e9).all()
         assert (splits[other].features < 1e9).all()
-        assert (splits[other].outcomes < 1e9).all()
+        assert (splits[other].outcome < 1e9).all()
         assert len(splits[other]) == 16
         assert splits[other].left_out == LeftOut(outside_range=4, absent_time=0, missing_value=0)
 
@@ -145,22 +146,22 @@ def test_gaps_and_missing_values_are_left_out_and_counted() -> None:
     keep = np.arange(20) != 10
     split = simple().split(TimeSeries(hourly(20)[keep], values[keep], ("a",)), START, START + 20 * HOUR)
     assert split.left_out == LeftOut(outside_range=1, absent_time=2, missing_value=4)
-    assert split.outcomes[:, 0].tolist() == [1, 2, 3, 4, 7, 8, 9, 12, 13, 14, 17, 18, 19]
-    assert (split.features + 1 == split.outcomes).all()
+    assert split.outcome[:, 0].tolist() == [1, 2, 3, 4, 7, 8, 9, 12, 13, 14, 17, 18, 19]
+    assert (split.features + 1 == split.outcome).all()
 
 
 def test_masked_values_are_missing() -> None:
     for dtype in (np.int64, np.float32):
         values = np.ma.masked_equal(np.arange(6, dtype=dtype), 3)
         split = simple().split(TimeSeries(hourly(6), values, ("a",)), "2020", "2021")
-        assert split.outcomes[:, 0].tolist() == [1, 2, 5]
+        assert split.outcome[:, 0].tolist() == [1, 2, 5]
 
 
 def test_float32_stays_and_the_rest_becomes_float64() -> None:
     settings = simple(calendar=("hour",))
-    for given_type, kept in ((np.float32, np.float32), (np.float64, np.float64), (np.int16, np.float64)):
+    for given_type, kept in ((np.float32, torch.float32), (np.float64, torch.float64), (np.int16, torch.float64)):
         split = settings.split(TimeSeries(hourly(6), np.arange(6, dtype=given_type), ("a",)), "2020", "2021")
-        assert split.features.dtype == split.outcomes.dtype == kept
+        assert split.features.dtype == split.outcome.dtype == kept
 
 
 def test_calendar_features_belong_to_the_target_time() -> None:
@@ -192,7 +193,7 @@ def test_a_patch_of_a_grid_gives_the_papers_27_inputs() -> None:
     split = settings.split(patch, "2020", "2021")
     assert split.features.shape == (24, 27)
     assert split.feature_names[9] == "t2m[-1,-1]@-6h"
-    np.testing.assert_array_equal(split.outcomes[:, 0], grid[6:, 1, 4])
+    np.testing.assert_array_equal(split.outcome[:, 0], grid[6:, 1, 4])
     expected = [grid[2 - lag : 26 - lag, 0:3, 3:6].reshape(24, 9) for lag in range(3)]
     np.testing.assert_array_equal(split.features, np.concatenate(expected, axis=1))
 
@@ -281,7 +282,7 @@ def test_the_french_load_as_the_demo_reads_it() -> None:
     test = splits["test"]
     row = int(np.flatnonzero(test.times == np.datetime64("2021-06-15T12:00"))[0])
     place = int(np.flatnonzero(record.times == test.times[row])[0])
-    np.testing.assert_array_equal(test.outcomes[row], record.values[place, :12])
+    np.testing.assert_array_equal(test.outcome[row], record.values[place, :12])
     now = record.values[place - 4]
     expected = [
         now[:12],
@@ -299,7 +300,7 @@ def test_rows_to_come_need_no_outcomes() -> None:
     upcoming = settings.upcoming(series)
     assert upcoming.times.tolist() == hourly(7)[3:].tolist()
     assert upcoming.features.tolist() == [[2, 0], [4, 2], [6, 4], [8, 6]]
-    assert upcoming.outcomes.shape == (4, 0)
+    assert upcoming.outcome.shape == (4, 0)
     assert upcoming.left_out == LeftOut(0, 1, 0)
     known = replace(settings, at_target_time=("b",)).upcoming(series)
     assert known.features.tolist() == [[2, 0, 7], [4, 2, 9]]

@@ -29,12 +29,11 @@ def test_rows_are_cases_as_they_stand() -> None:
     layout = TableLayout(("y",)).resolved(rows(name=["a", "b", "c", "d"], empty=np.nan))
     assert layout.features == layout.feature_names == ("x",)
     cases = layout.cases(rows())
-    assert cases.features["x"].tolist() == [1, 2, 3, 4]
-    assert cases.outcomes is not None
-    assert cases.outcomes["y"].tolist() == [5, 6, 8, 7]
-    assert cases.times is cases.baseline_action is None
-    assert cases.features.index.tolist() == [1, 2, 3, 4]
-    assert cases.features.index.name == "row"
+    assert cases.feature_table["x"].tolist() == [1, 2, 3, 4]
+    assert cases.outcome_table["y"].tolist() == [5, 6, 8, 7]
+    assert cases.times is cases.today is None
+    assert cases.feature_table.index.tolist() == [1, 2, 3, 4]
+    assert cases.feature_table.index.name == "row"
 
 
 def test_features_do_not_depend_on_the_order_of_columns() -> None:
@@ -45,10 +44,12 @@ def test_features_do_not_depend_on_the_order_of_columns() -> None:
         TableLayout(("load",), time="time", lags=(0, 1), lead=1, known=("wind",), baseline_action="action"),
     ):
         one, other = layout.cases(table), layout.cases(turned)
-        pd.testing.assert_frame_equal(one.features, other.features)
+        pd.testing.assert_frame_equal(one.feature_table, other.feature_table)
         assert layout.resolved(table) == layout.resolved(turned)
         resolved = layout.resolved(table)
-        pd.testing.assert_frame_equal(resolved.inputs(table.assign(more=1)).features, resolved.inputs(turned).features)
+        pd.testing.assert_frame_equal(
+            resolved.inputs(table.assign(more=1)).feature_table, resolved.inputs(turned).feature_table
+        )
 
 
 def test_default_features_leave_out_what_is_something_else() -> None:
@@ -64,64 +65,63 @@ def test_lagged_features_by_definition() -> None:
     layout = replace(LAGGED, known=("temperature",), calendar=("hour",), baseline_action="action")
     table = hourly(action=np.arange(100.0, 108.0))
     cases = layout.cases(table)
-    assert cases.features.columns.tolist() == list(layout.feature_names)
+    assert cases.feature_table.columns.tolist() == list(layout.feature_names)
     assert layout.feature_names == ("load@0h", "load@-2h", "temperature@+3h", "hour_sin", "hour_cos")
-    assert cases.features["load@0h"].tolist() == [2, 3, 4]
-    assert cases.features["load@-2h"].tolist() == [0, 1, 2]
-    assert cases.features["temperature@+3h"].tolist() == [50, 60, 70]
-    np.testing.assert_allclose(cases.features["hour_cos"], np.cos(2 * np.pi * np.array([5, 6, 7]) / 24), atol=1e-12)
-    assert cases.outcomes is not None
-    assert cases.outcomes["load"].tolist() == [5, 6, 7]
+    assert cases.feature_table["load@0h"].tolist() == [2, 3, 4]
+    assert cases.feature_table["load@-2h"].tolist() == [0, 1, 2]
+    assert cases.feature_table["temperature@+3h"].tolist() == [50, 60, 70]
+    np.testing.assert_allclose(
+        cases.feature_table["hour_cos"], np.cos(2 * np.pi * np.array([5, 6, 7]) / 24), atol=1e-12
+    )
+    assert cases.outcome_table["load"].tolist() == [5, 6, 7]
     assert cases.times is not None
     assert cases.times.astype(str).tolist() == [f"2020-01-01T0{hour}:00:00" for hour in (5, 6, 7)]
-    assert cases.baseline_action is not None
-    assert cases.baseline_action.tolist() == [105, 106, 107]
+    assert cases.today.tolist() == [105, 106, 107]
     assert cases.quality.left_out == {"the lags reach before the first row": 5}
 
 
 def test_inputs_go_on_for_the_lead() -> None:
     inputs = LAGGED.inputs(hourly())
-    assert inputs.outcomes is None
+    assert inputs.outcome_names == ()
     assert inputs.times is not None
     assert inputs.times.astype(str).tolist() == [f"2020-01-01T{hour:02}:00:00" for hour in range(5, 11)]
-    assert inputs.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
-    pd.testing.assert_frame_equal(inputs.features.iloc[:3], LAGGED.cases(hourly()).features)
+    assert inputs.feature_table["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    pd.testing.assert_frame_equal(inputs.feature_table.iloc[:3], LAGGED.cases(hourly()).feature_table)
 
 
 def test_inputs_with_what_is_known_beforehand() -> None:
     table = hourly(11)
     table.loc[8:, "load"] = np.nan  # not there yet; the temperature is forecast
     inputs = replace(LAGGED, known=("temperature",)).inputs(table)
-    assert inputs.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
-    assert inputs.features["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
+    assert inputs.feature_table["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    assert inputs.feature_table["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
     without = replace(LAGGED, known=("temperature",)).inputs(table.iloc[:9])
-    assert without.features["load@0h"].tolist() == [2, 3, 4, 5]
+    assert without.feature_table["load@0h"].tolist() == [2, 3, 4, 5]
 
 
 def test_inputs_need_no_targets_and_few_rows() -> None:
     layout = TableLayout(("load",), ("temperature",), time="time", lags=(0, 24), lead=6, baseline_action="action")
     few = pd.DataFrame({"time": ["2020-01-02T00:00", "2020-01-01T00:00"], "temperature": [2.0, 1.0]})
     inputs = layout.inputs(few)
-    assert inputs.features.to_numpy().tolist() == [[2, 1]]
+    assert inputs.feature_table.to_numpy().tolist() == [[2, 1]]
     assert inputs.times is not None
     assert inputs.times.astype(str).tolist() == ["2020-01-02T06:00:00"]
-    assert inputs.baseline_action is None
+    assert inputs.today is None
     one = replace(layout, lags=(0,)).inputs(few.iloc[:1])
-    assert one.features.to_numpy().tolist() == [[2]]
+    assert one.feature_table.to_numpy().tolist() == [[2]]
     assert one.quality.step_hours is None
 
 
 def test_a_baseline_action_at_a_time_to_come() -> None:
     inputs = replace(LAGGED, baseline_action="action").inputs(hourly(action=1.0))
-    assert inputs.baseline_action is not None
-    np.testing.assert_array_equal(inputs.baseline_action, [1, 1, 1, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(inputs.today, [1, 1, 1, np.nan, np.nan, np.nan])
 
 
 def test_inputs_without_lags_ignore_targets() -> None:
     layout = TableLayout(("y",), ("x",))
     for table in (rows().drop(columns="y"), rows().assign(y=np.nan), rows().assign(y="not yet")):
-        assert layout.inputs(table).features["x"].tolist() == [1, 2, 3, 4]
-        assert layout.inputs(table).outcomes is None
+        assert layout.inputs(table).feature_table["x"].tolist() == [1, 2, 3, 4]
+        assert layout.inputs(table).outcome_names == ()
 
 
 def test_rows_with_missing_values_are_left_out_and_counted() -> None:
@@ -129,10 +129,10 @@ def test_rows_with_missing_values_are_left_out_and_counted() -> None:
     table.loc[4] = [4.0, 9, 5]
     layout = TableLayout(("y",), ("x", "z"))
     cases = layout.cases(table)
-    assert cases.features.index.tolist() == [1, 5]
+    assert cases.feature_table.index.tolist() == [1, 5]
     assert cases.quality.left_out == {"a feature is missing": 2, "the outcome is missing": 1}
     assert (cases.quality.rows, cases.quality.used) == (5, 2)
-    assert layout.inputs(table).features.index.tolist() == [1, 3, 5]
+    assert layout.inputs(table).feature_table.index.tolist() == [1, 3, 5]
 
 
 def test_rows_are_put_in_time_order() -> None:
@@ -141,12 +141,11 @@ def test_rows_are_put_in_time_order() -> None:
     cases = layout.cases(table)
     assert cases.times is not None
     assert (np.diff(cases.times).astype(int) == 3600).all()
-    assert cases.features["temperature"].tolist() == [10 * hour for hour in range(8)]
-    assert cases.baseline_action is not None
-    assert cases.baseline_action.tolist() == list(range(8))
-    np.testing.assert_allclose(cases.features["hour_sin"], np.sin(2 * np.pi * np.arange(8) / 24), atol=1e-12)
+    assert cases.feature_table["temperature"].tolist() == [10 * hour for hour in range(8)]
+    assert cases.today.tolist() == list(range(8))
+    np.testing.assert_allclose(cases.feature_table["hour_sin"], np.sin(2 * np.pi * np.arange(8) / 24), atol=1e-12)
     assert cases.quality.unsorted > 0
-    pd.testing.assert_frame_equal(LAGGED.cases(table).features, LAGGED.cases(hourly()).features)
+    pd.testing.assert_frame_equal(LAGGED.cases(table).feature_table, LAGGED.cases(hourly()).feature_table)
 
 
 def test_quality_says_what_is_there() -> None:
@@ -298,12 +297,11 @@ def test_columns_as_ranges() -> None:
     layout = TableLayout(("h1:h3",), ("f1:f2", "wind"), baseline_action="did1:did3").resolved(table)
     assert (layout.targets, layout.features) == (("h1", "h2", "h3"), ("f1", "f2", "wind"))
     cases = layout.cases(table)
-    assert cases.baseline_action is not None
-    assert cases.baseline_action.tolist() == table[["did1", "did2", "did3"]].to_numpy().tolist()
+    assert cases.today.tolist() == table[["did1", "did2", "did3"]].to_numpy().tolist()
     assert layout.unused(table) == ("f3",)
     others = TableLayout(("h1:h3",), baseline_action="did1,did3").resolved(table)
     assert others.features == ("did2", "f1", "f2", "f3", "wind")
-    assert layout.inputs(table[["f1", "f2", "wind"]]).baseline_action is None
+    assert layout.inputs(table[["f1", "f2", "wind"]]).today is None
     with pytest.raises(TableError, match="has no column 'h9'"):
         TableLayout(("h1:h9",)).resolved(table)
     with pytest.raises(TableError, match="ranges that count up, got h3:h1"):

@@ -11,8 +11,8 @@ from calls import called, complaint
 
 import stakes
 from reproduction.tasks.task import chronological_data
-from stakes.data.cases import require_single_precision
-from stakes.data.tables.lags import LeftOut, Split
+from stakes.data.case_table import require_single_precision
+from stakes.data.tables.lags import Split
 from stakes.errors import TableError
 
 NOISE = np.random.default_rng(0).normal(50, 10, 400)
@@ -94,14 +94,11 @@ def test_the_estimator_refuses_targets_and_features() -> None:
 def test_tasks_refuse_them(features: float, outcomes: float, said: str) -> None:
     values = NOISE[:, None]
     split = Split(
-        values + features,
-        values + outcomes,
-        np.arange(400),
+        torch.from_numpy(values + features),
+        torch.from_numpy(values + outcomes),
+        np.arange(400).astype("datetime64[s]"),
         ("wind",),
         ("load",),
-        LeftOut(0, 0, 0),
-        values[:0],
-        np.arange(0),
     )
     with pytest.raises(TableError, match=said):
         chronological_data(dict.fromkeys(("train", "validation", "test"), split), "MW", "")

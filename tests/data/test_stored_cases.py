@@ -1,6 +1,7 @@
 """The last test cases of a fit, kept to be looked at."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from load_tables import load_table
 
 from stakes.artifacts.manifest import bundle_files
-from stakes.data.case_tables import STORED_CASES, load_cases, save_cases
+from stakes.data.case_frames import STORED_CASES, load_cases, save_cases
+from stakes.data.case_table import Category
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
 from stakes.workflows.fit import run_fit
@@ -27,9 +29,9 @@ def test_cases_come_back_as_they_were(tmp_path: Path) -> None:
     save_cases(tmp_path, cases)
     stored = load_cases(tmp_path, ("a", "b"), ("y", "z"))
     assert stored is not None
-    assert stored.labels == tuple(f"row {row}" for row in range(1, 7))
+    assert stored.index.tolist() == [f"row {row}" for row in range(1, 7)]
     np.testing.assert_array_equal(stored.features, cases.features)
-    np.testing.assert_array_equal(stored.outcomes, cases.outcomes)
+    np.testing.assert_array_equal(stored.outcome, cases.outcome)
 
 
 def test_only_the_last_ones_are_kept_and_times_are_labels(tmp_path: Path) -> None:
@@ -38,9 +40,17 @@ def test_only_the_last_ones_are_kept_and_times_are_labels(tmp_path: Path) -> Non
     save_cases(tmp_path, cases)
     stored = load_cases(tmp_path, layout.feature_names, ("load",))
     assert stored is not None
-    assert len(stored.labels) == 200
-    assert stored.labels[-1] == cases.features.index[-1].isoformat()
+    assert len(stored.index) == 200
+    assert stored.index[-1] == cases.feature_table.index[-1].isoformat()
     np.testing.assert_array_equal(stored.features, cases.features[-200:])
+
+
+def test_words_are_kept_with_their_cases(tmp_path: Path) -> None:
+    words = ["calm", "storm", "calm", "gale", "calm", "storm"]
+    save_cases(tmp_path, replace(ROWS.cases(row_cases()), categories={"weather": Category.of(words)}))
+    stored = load_cases(tmp_path, ("a", "b"), ("y", "z"))
+    assert stored is not None
+    assert stored.categories["weather"].words.tolist() == words
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:
@@ -83,4 +93,4 @@ def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.Mon
     names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
     cases = load_cases(out, names, ("load",))
     assert cases is not None
-    np.testing.assert_array_equal(cases.outcomes[:, 0], load_table(100)["load"].to_numpy()[-len(cases.labels) :])
+    np.testing.assert_array_equal(cases.outcome[:, 0], load_table(100)["load"].to_numpy()[-len(cases) :])

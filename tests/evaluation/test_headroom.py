@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.case_tables import alternate_blocks
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
 from stakes.evaluation.intervals import Difference, paired_difference, upper_bounds
@@ -23,11 +22,11 @@ COST = stakes.ShortfallCost(5.0)
 FEW = PolicySettings(hidden=16, layers=2, epochs=30, patience=30)
 
 
-def cases(count: int, seed: int) -> Cases:
+def cases(count: int, seed: int) -> CaseTable:
     """Power that follows the feature, and some noise."""
     features = torch.rand(count, 1, generator=torch.Generator().manual_seed(seed))
     noise = torch.randn(count, 1, generator=torch.Generator().manual_seed(100 + seed))
-    return Cases(features, (features + 0.1 * noise).clamp(0, 1))
+    return CaseTable(features, (features + 0.1 * noise).clamp(0, 1))
 
 
 TRAIN, STOPPING, JUDGED = (cases(count, seed) for seed, count in enumerate((600, 200, 200)))
@@ -80,7 +79,7 @@ def test_the_seed_and_the_settings_are_those_given() -> None:
 
 
 def test_one_case_and_a_block_longer_than_the_cases() -> None:
-    one = Cases(JUDGED.features[:1], JUDGED.outcome[:1])
+    one = CaseTable(JUDGED.features[:1], JUDGED.outcome[:1])
     found = headroom(COST, TRAIN, STOPPING, one, [0.5], block=100, settings=FEW)
     assert found.cases == 1
     assert np.isnan(found.gain[1:]).all()  # a single case has no interval

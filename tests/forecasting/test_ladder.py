@@ -10,7 +10,7 @@ import torch
 import stakes
 from stakes.actions.check_cost import lacks_gradient
 from stakes.artifacts.fits import load_bundle, save_bundle
-from stakes.data.cases import neighbouring_sets
+from stakes.data.case_table import CaseTable, neighbouring_sets
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.selection import RUNGS
 from stakes.models.linear import LinearModel
@@ -214,7 +214,7 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
 
     features, outcome = (torch.from_numpy(values).float() for values in rows("linear"))
     near, far = (
-        plan_fit(forecaster(gap=gap).get_params(), features, outcome[:, None], None).judged_rows for gap in (0, 30)
+        plan_fit(forecaster(gap=gap).get_params(), CaseTable(features, outcome[:, None])).judged_rows for gap in (0, 30)
     )
     assert near.min() < 30 <= far.min()
     assert set(far) == {row for row in near if row >= 30}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stakes
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 from stakes.forecasting.plan import plan_fit
 from stakes.training.settings import ImplicitSettings, TrainingSettings
@@ -19,7 +20,7 @@ TRAINING = TrainingSettings(epochs=3, score="pointwise")
 def settings_of(**given: Any) -> TrainingSettings:
     forecaster = stakes.DecisionAwareForecaster(COST, **given)
     features, outcome = torch.rand(40, 2), torch.rand(40, 1)
-    return plan_fit(forecaster.get_params(deep=False), features, outcome, None).training.settings
+    return plan_fit(forecaster.get_params(deep=False), CaseTable(features, outcome)).training.settings
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,7 @@ def main() -> None:
         device="cpu",
         random_state=1,
     )
-    assert cases.outcomes is not None
-    forecaster.fit(cases.features, cases.outcomes["load"])
+    forecaster.fit(cases.feature_table, cases.outcome_table["load"])
     data = DataFingerprint("load.csv", len(table()), "0" * 64)
     save_bundle(FOLDER / f"bundle-{FORMAT}", forecaster, cost_spec=SPEC, layout=LAYOUT, about={"data": data})
     expected = json.dumps(decisions(forecaster), indent=1) + "\n"

@@ -15,7 +15,7 @@ from golden.make_bundle import LAYOUT, table
 import stakes
 from stakes.artifacts.fits import load_bundle
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.case_tables import STORED_CASES
+from stakes.data.case_frames import STORED_CASES
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster

@@ -11,7 +11,7 @@ from small_checkpoints import folder  # noqa: F401  a fixture
 from torch import Tensor, nn
 
 from stakes import DiffusionModel, ImplicitModel, LinearModel, ShortfallCost, TrainingDraw
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica
 
 FEATURES = 2
@@ -68,12 +68,12 @@ MODELS: dict[str, Callable[..., Any]] = {
 
 
 @cache
-def cases(count: int = 48, seed: int = 0, outcomes: int = 1, scale: float = 1.0) -> Cases:
+def cases(count: int = 48, seed: int = 0, outcomes: int = 1, scale: float = 1.0) -> CaseTable:
     """Outcomes between 0 and `scale`; the same object for the same arguments, as replicas of one task have it."""
     generator = torch.Generator().manual_seed(seed)
     features = torch.rand(count, FEATURES, generator=generator)
     noise = torch.rand(count, outcomes, generator=generator)
-    return Cases(features, scale * (0.3 * features.sum(1, keepdim=True) + 0.4 * noise))
+    return CaseTable(features, scale * (0.3 * features.sum(1, keepdim=True) + 0.4 * noise))
 
 
 def model(kind: str = "implicit", outcomes: int = 1, initial: int = 0, **settings: Any) -> Any:
@@ -91,8 +91,8 @@ def replica(
     cost: Any = COST,
     weight: float = 0.4,
     seed: int = 0,
-    train: Cases | None = None,
-    validation: Cases | None = None,
+    train: CaseTable | None = None,
+    validation: CaseTable | None = None,
     outcomes: int = 1,
     dtype: torch.dtype = torch.float32,
     name: str = "model",
@@ -108,7 +108,7 @@ def replica(
 
 
 @pytest.fixture(scope="session")
-def make_cases() -> Callable[..., Cases]:
+def make_cases() -> Callable[..., CaseTable]:
     return cases
 
 

@@ -9,7 +9,7 @@ from observed_training import QUICK, MakeReplica, assert_same, recorded, stop_af
 from straight_model import StraightModel
 
 import stakes
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.settings import from_plain, to_plain
 from stakes.training.replicas import Replica, ReplicaStack
@@ -77,8 +77,8 @@ def test_a_loss_that_is_not_finite_fails(make_replica: MakeReplica) -> None:
     assert (failed.status, failed.failure) == ("failed", "the validation loss is not finite after epoch 2")
 
 
-def huge(cases: Cases) -> Cases:
-    return Cases(cases.features, torch.full_like(cases.outcome, 3e38))
+def huge(cases: CaseTable) -> CaseTable:
+    return CaseTable(cases.features, torch.full_like(cases.outcome, 3e38))
 
 
 # A search and what follows it
@@ -86,15 +86,15 @@ def huge(cases: Cases) -> Cases:
 
 def plan(rows: int = 80) -> TrainingPlan:
     features = torch.rand(rows, 2, generator=torch.Generator().manual_seed(0))
-    cases = Cases(features, features[:, :1] + 0.1)
+    cases = CaseTable(features, features[:, :1] + 0.1)
     return TrainingPlan(
         cost=stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0),
         factory=StraightModel,
         settings=TrainingSettings(epochs=4, pretraining_epochs=1, validate_every=1, batch=16, members=4),
         weights=(0.0, 0.3, 0.6),
         seeds=(1, 2),
-        train=Cases(cases.features[:60], cases.outcome[:60]),
-        stopping=Cases(cases.features[60:], cases.outcome[60:]),
+        train=CaseTable(cases.features[:60], cases.outcome[:60]),
+        stopping=CaseTable(cases.features[60:], cases.outcome[60:]),
         judged=None,
         members=10,
         noise_seed=0,
@@ -130,7 +130,7 @@ def test_what_no_search_can_find(weights: tuple[float, ...], epochs: tuple[tuple
 
 def test_chosen_models_are_trained_on_all_rows_for_the_epochs_found(tmp_path: Path) -> None:
     search = plan()
-    every = Cases(
+    every = CaseTable(
         *(
             torch.cat([getattr(part, name) for part in (search.train, search.stopping)])
             for name in ("features", "outcome")

@@ -28,7 +28,7 @@ from stakes import (
     ImbalanceCost,
     ShortfallCost,
 )
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError, InterruptedTraining
 from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
@@ -198,10 +198,10 @@ def test_nothing_starts_again_unawares(tmp_path: Path, make_replica: MakeReplica
         train([make_replica()], QUICK, checkpoints=tmp_path)
 
 
-def moved(cases: Cases, which: str) -> Cases:
+def moved(cases: CaseTable, which: str) -> CaseTable:
     parts = {name: getattr(cases, name).clone() for name in ("features", "outcome")}
     parts[which][3, 0] += 1e-3
-    return Cases(**parts)
+    return CaseTable(**parts)
 
 
 def with_changed_tensor(made: Replica, name: str) -> Replica:

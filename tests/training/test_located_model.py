@@ -9,7 +9,7 @@ from observed_training import QUICK, MakeReplica
 from torch import Tensor
 
 from stakes import DiffusionModel, ImplicitModel, SampleModel
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.models.residual_model import LocatedFactory, ResidualModel
 from stakes.training.settings import ImplicitSettings
 from stakes.training.trainer import train
@@ -66,7 +66,7 @@ def test_what_forecasts_the_location_is_asked_once_the_model_is_trained() -> Non
 
 @pytest.mark.parametrize("together", [False, True])
 def test_it_trains_in_a_stack(together: bool, make_replica: MakeReplica) -> None:
-    cases = Cases(*table())
+    cases = CaseTable(*table())
     replicas = [make_replica(located("implicit"), train=cases, validation=cases, seed=seed) for seed in (0, 1)]
     for found in train(replicas, QUICK, together=together):
         assert found.status == "finished"

@@ -9,14 +9,14 @@ from stakes import CVaRCost, ImbalanceCost, ParameterRange, ShortfallCost, optim
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import ParameterScales, StackedCases
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)
 
 
-def scales(cost: Cost, *cases: Cases) -> ParameterScales:
+def scales(cost: Cost, *cases: CaseTable) -> ParameterScales:
     stacked = StackedCases(cases, torch.float32, CPU)
     return ParameterScales.of(ParameterColumn.of(cost), [cost] * len(cases), stacked)
 
@@ -26,7 +26,7 @@ def scales(cost: Cost, *cases: Cases) -> ParameterScales:
     [ShortfallCost(RANGE), ImbalanceCost(RANGE, 1.0, 0.0, 3.0), CVaRCost(ShortfallCost(RANGE), level=0.5)],
     ids=lambda cost: type(cost).__name__,
 )
-def test_what_climatology_pays_counts_as_much_at_every_value(cost: Cost, make_cases: Callable[..., Cases]) -> None:
+def test_what_climatology_pays_counts_as_much_at_every_value(cost: Cost, make_cases: Callable[..., CaseTable]) -> None:
     cases = make_cases(200)
     weigh = scales(cost, cases)
     ranged = ranged_parameter(cost)
@@ -42,7 +42,7 @@ def test_what_climatology_pays_counts_as_much_at_every_value(cost: Cost, make_ca
     assert weigh(torch.tensor([[[0.0, ranged.range.middle]]])).item() == pytest.approx(1, rel=1e-4)
 
 
-def test_between_and_at_the_ends_weights_go_on_smoothly(make_cases: Callable[..., Cases]) -> None:
+def test_between_and_at_the_ends_weights_go_on_smoothly(make_cases: Callable[..., CaseTable]) -> None:
     weigh = scales(ImbalanceCost(RANGE, 1.0, 0.0, 3.0), make_cases(200))
     values = RANGE.at(torch.linspace(0, 1, 500))
     weights = weigh(values[None, :, None])[0]
@@ -53,7 +53,7 @@ def test_between_and_at_the_ends_weights_go_on_smoothly(make_cases: Callable[...
     assert beyond[3] == beyond[2]
 
 
-def test_each_replica_has_the_weights_of_its_own_outcomes(make_cases: Callable[..., Cases]) -> None:
+def test_each_replica_has_the_weights_of_its_own_outcomes(make_cases: Callable[..., CaseTable]) -> None:
     one, other = make_cases(200), make_cases(200, 1)
     cost = ShortfallCost(RANGE)
     both = scales(cost, one, other, one).weights

@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 from stakes import ImbalanceCost, NewsvendorCost, ProtectionCost, ShortfallCost, cost_function, optimal_action
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.training.policy import Policy, PolicySettings, train_policy
 
 SETTINGS = PolicySettings(hidden=8, layers=2, epochs=60, batch=500, learning_rate=0.02, patience=10)
 
 
-def noise_cases(count: int, seed: int, sites: int = 1) -> Cases:
+def noise_cases(count: int, seed: int, sites: int = 1) -> CaseTable:
     """Outcomes between 0 and 1 that do not depend on the features."""
     generator = torch.Generator().manual_seed(seed)
-    return Cases(torch.randn(count, 2, generator=generator), torch.rand(count, sites, generator=generator))
+    return CaseTable(torch.randn(count, 2, generator=generator), torch.rand(count, sites, generator=generator))
 
 
-def known_cases(count: int, seed: int) -> Cases:
+def known_cases(count: int, seed: int) -> CaseTable:
     """Outcomes that are a function of the features, which are far from standardised."""
     features = 500 + 20 * torch.randn(count, 2, generator=torch.Generator().manual_seed(seed))
-    return Cases(features, 3 + torch.tanh((features[:, :1] - features[:, 1:]) / 20))
+    return CaseTable(features, 3 + torch.tanh((features[:, :1] - features[:, 1:]) / 20))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_seed_decides_and_the_global_generator_is_left_alone() -> None:
 def test_the_weights_of_the_lowest_validation_cost_are_restored() -> None:
     """Validation cases that training only makes worse: what it started from stays."""
     cost = ImbalanceCost(2.0, 2.0, 0.0, 2.0)
-    train, validation = (Cases(torch.zeros(64, 2), torch.full((64, 1), level)) for level in (1.9, 0.1))
+    train, validation = (CaseTable(torch.zeros(64, 2), torch.full((64, 1), level)) for level in (1.9, 0.1))
     restored = train_policy(cost, train, validation, replace(SETTINGS, epochs=20))
     assert restored(train.features).mean() == pytest.approx(1.0, abs=0.3), "the middle of the bounds"
     assert train_policy(cost, train, train, replace(SETTINGS, epochs=20))(train.features).mean() > 1.5
@@ -107,7 +107,7 @@ def test_tells_how_far_it_is() -> None:
 
 def test_double_precision_is_kept() -> None:
     cases = noise_cases(50, 0)
-    double = Cases(cases.features.double(), cases.outcome.double())
+    double = CaseTable(cases.features.double(), cases.outcome.double())
     policy = train_policy(ShortfallCost(5.0), double, cases, replace(SETTINGS, epochs=1))
     assert policy(double.features).dtype == torch.float64
 
@@ -149,7 +149,7 @@ def test_bounds_are_two_finite_numbers(lower: Any, upper: Any, message: str) -> 
 
 def test_other_bad_inputs_are_named() -> None:
     cost, cases, quick = ShortfallCost(5.0), noise_cases(20, 0), replace(SETTINGS, epochs=1)
-    other = Cases(torch.rand(20, 3), torch.rand(20, 1))
+    other = CaseTable(torch.rand(20, 3), torch.rand(20, 1))
     with pytest.raises(ShapeError, match="must have the same features, got 2 and 3 of them"):
         train_policy(cost, cases, other, quick)
     with pytest.raises(SettingError, match=r"^seed must be a whole number"):

@@ -10,7 +10,7 @@ import torch
 
 from stakes import DecisionScore, ImplicitModel, ParameterRange, ShortfallCost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.training.replicas import Replica, ReplicaStack, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
@@ -21,12 +21,12 @@ CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)
 COST = ShortfallCost(RANGE)
 SETTINGS = TrainingSettings(epochs=4, pretraining_epochs=2, batch=16, members=6, validate_every=1, validation_members=6)
-MakeCases = Callable[..., Cases]
+MakeCases = Callable[..., CaseTable]
 
 
-def with_column(cases: Cases) -> Cases:
+def with_column(cases: CaseTable) -> CaseTable:
     values = ParameterColumn.of(COST).spread(len(cases)).float()
-    return Cases(torch.cat([cases.features, values], 1), cases.outcome)
+    return CaseTable(torch.cat([cases.features, values], 1), cases.outcome)
 
 
 @pytest.fixture

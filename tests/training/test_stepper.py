@@ -17,7 +17,7 @@ from stakes import (
     TrainingDraw,
     cost_function,
 )
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper, Trouble
@@ -300,7 +300,7 @@ def fragile(make_replica: MakeReplica, term: str, sick: bool, seed: int) -> Repl
     model.fit_scaling(made.train.features, made.train.outcome)
     outcome = made.train.outcome.clone()
     outcome[BROKEN_CASE] = TRIGGER if sick else TRIGGER + 1e-3
-    return replace(made, train=Cases(made.train.features, outcome))
+    return replace(made, train=CaseTable(made.train.features, outcome))
 
 
 @both_ways

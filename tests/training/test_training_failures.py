@@ -14,7 +14,7 @@ from stakes import (
     TrainingDraw,
     cost_function,
 )
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.trainer import train
 
@@ -47,10 +47,10 @@ def fragile(make_replica: MakeReplica, seed: int, sick: bool, weight: float = 0.
 
 
 @cache
-def sick_cases(cases: Cases) -> Cases:
+def sick_cases(cases: CaseTable) -> CaseTable:
     outcome = cases.outcome.clone()
     outcome[BROKEN_CASE] = TRIGGER
-    return Cases(cases.features, outcome)
+    return CaseTable(cases.features, outcome)
 
 
 BRIEF = replace(QUICK, epochs=1, batch=24)

@@ -13,7 +13,7 @@ from stakes import (
     TrainingDraw,
     cost_function,
 )
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica
 from stakes.training.steps import Stepper
 
@@ -51,7 +51,7 @@ def two_minima(action: Tensor, outcome: Tensor) -> Tensor:
 def ruler(cost: Any, step: float = 1.0) -> Replica:
     """Members 0, 1, 2 steps against outcomes 1 and 3 steps."""
     train, validation = (
-        Cases(torch.zeros(2 * times, 1), step * torch.tensor([[1.0], [3.0]]).repeat(times, 1)) for times in (2, 1)
+        CaseTable(torch.zeros(2 * times, 1), step * torch.tensor([[1.0], [3.0]]).repeat(times, 1)) for times in (2, 1)
     )
     return Replica(Ruler(step), train, validation, cost, 0.25, 0)
 

@@ -94,7 +94,7 @@ def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
     times = pd.date_range("2020-01-01", periods=6, freq="6h")
     rows = pd.DataFrame({"time": times, "load": np.arange(6.0), "theirs": np.arange(6) + 2.0})
     layout = TableLayout(("load",), features=("load",), time="time", lags=(0,), lead=12)
-    index = layout.inputs(rows).features.index
+    index = layout.inputs(rows).feature_table.index
     values = case_parameters(RANGED, "penalty=theirs", rows, layout, index, needed=True)
     assert values is not None
     assert index[0] == times[0] + pd.Timedelta(hours=12)

@@ -46,10 +46,9 @@ def test_both_are_judged_on_cases_that_neither_has_seen(cost: list[str]) -> None
     assert 0 < newer.sum() < 50
     assert bundle.layout is not None
     cases = bundle.layout.cases(pd.read_csv("longer.csv"))
-    assert cases.outcomes is not None
     assert cases.times is not None
     same = np.isin(cases.times, times[newer])
-    before = bundle.forecaster.assess(cases.features[same], cases.outcomes[same])["cost"]
+    before = bundle.forecaster.assess(cases.feature_table[same], cases.outcome_table[same])["cost"]
     after = study.values("cost", 0.0)[0, 0, newer]
     change = paired_difference(after[None], before[None], study.block)
     assert sentence.startswith(f"On the {newer.sum()} test cases newer than the old fit the new forecast ")

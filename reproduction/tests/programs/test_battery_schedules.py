@@ -6,14 +6,14 @@ import stakes
 from reproduction.programs.battery import mean_members, mean_schedules, schedule_of_mean
 from reproduction.programs.problem import Actions, Forecast, Problem
 from reproduction.programs.run import judge
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 
 BATTERY = stakes.ArbitrageCost(power=1.0, energy=1.0, efficiency=0.9, quadratic=0.5)
 PRICES = torch.tensor([[5.0, 1.0, 9.0], [2.0, 8.0, 4.0]])
 
 
 def problem(cost: stakes.Cost) -> Problem:
-    cases = Cases(torch.zeros(2, 1), PRICES)
+    cases = CaseTable(torch.zeros(2, 1), PRICES)
     return Problem("small", "Small", "Three hours.", "EUR", cost, cases, cases, cases)
 
 

@@ -7,11 +7,11 @@ from small_programs import EFFORT, small_problem
 
 from reproduction.programs.candidates import fresh_vectors, halves, mended_members
 from reproduction.programs.problem import Forecast, Problem, RunEffort
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 
 
 def with_outcome(problem: Problem, outcome: torch.Tensor) -> Problem:
-    return replace(problem, validation=Cases(problem.validation.features, outcome))
+    return replace(problem, validation=CaseTable(problem.validation.features, outcome))
 
 
 def test_error_vectors_by_hand() -> None:
@@ -39,7 +39,7 @@ def test_bias_and_spread_are_mended_by_the_other_half() -> None:
     problem = small_problem()
     generator = torch.Generator().manual_seed(0)
 
-    def members(cases: Cases) -> torch.Tensor:
+    def members(cases: CaseTable) -> torch.Tensor:
         return cases.outcome[:, None] - 2 + 0.1 * torch.randn(len(cases), 20, 3, generator=generator)
 
     forecast = Forecast(members(problem.validation), members(problem.test))

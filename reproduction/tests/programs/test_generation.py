@@ -10,13 +10,13 @@ from small_programs import made_loads
 from reproduction.programs.generation import GENERATION_PLANS, binding_ramp, generation_problem
 from reproduction.programs.point_networks import POINT_NETWORKS
 from stakes.actions.solve import optimal_action
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 
 
 def test_a_ramp_that_binds() -> None:
     loads = torch.zeros(3, 24)
     loads[0, 5], loads[1, 5], loads[2, 5] = 1.0, 2.0, 6.0  # largest changes 1, 2 and 6
-    assert binding_ramp(Cases(torch.zeros(3, 1), loads)) == 1.0
+    assert binding_ramp(CaseTable(torch.zeros(3, 1), loads)) == 1.0
 
 
 def test_both_problems_share_their_cases(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import torch
 from small_programs import small_problem
 
 from reproduction.programs.problem import QUICK, WHOLE, RunEffort
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 from stakes.programs.schedules import ScheduleCost
 
 
 def test_parts_that_do_not_belong_together() -> None:
     problem = small_problem()
-    wider = Cases(torch.zeros(5, 3), torch.zeros(5, 3))
+    wider = CaseTable(torch.zeros(5, 3), torch.zeros(5, 3))
     with pytest.raises(SettingError, match="the parts of small must have the same features and outcomes"):
         replace(problem, test=wider)
 
@@ -31,7 +31,7 @@ def test_all_cases_before_the_test() -> None:
 def test_the_digest_changes_with_numbers_and_cost() -> None:
     problem = small_problem()
     other: Any = ScheduleCost(8.0, 1.0)
-    moved = Cases(problem.test.features, problem.test.outcome + 1e-3)
+    moved = CaseTable(problem.test.features, problem.test.outcome + 1e-3)
     digests = {
         problem.digest,
         replace(problem, test=moved).digest,

@@ -24,7 +24,7 @@ from stakes.artifacts.manifest import (
     require_recordable,
 )
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.case_tables import read_kept
+from stakes.data.case_frames import read_kept
 from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.tables.tables import write_table

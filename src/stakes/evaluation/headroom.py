@@ -17,7 +17,7 @@ from torch import Tensor
 from stakes.actions.solve import optimal_action
 from stakes.argument_checks import check_finite, require_count, whole_number
 from stakes.costs.cost import Cost
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.data.tables.time_axis import to_utc
 from stakes.errors import ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference
@@ -64,9 +64,9 @@ class Headroom:
 
 def headroom(
     cost: Cost,
-    train: Cases,
-    stopping: Cases,
-    judged: Cases,
+    train: CaseTable,
+    stopping: CaseTable,
+    judged: CaseTable,
     plug_in: ArrayLike,
     *,
     block: int = 1,
@@ -78,7 +78,7 @@ def headroom(
 
     >>> import stakes
     >>> features = torch.rand(300, 1, generator=torch.Generator().manual_seed(0))
-    >>> train, stopping, judged = (Cases(part, part) for part in features.split(100))
+    >>> train, stopping, judged = (CaseTable(part, part) for part in features.split(100))
     >>> few = PolicySettings(epochs=30)
     >>> gained = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
     >>> gained.gain.high < 0, gained.foresight_cost <= gained.policy_cost < gained.climatology_cost

@@ -14,7 +14,7 @@ from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter, with_parameter
-from stakes.data.case_tables import Rows
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.headroom import resolved_block
@@ -317,7 +317,7 @@ class JudgedAnswers(MemberAnswers):
     @abstractmethod
     def _validated(
         self, X: Any, y: Any, times: Any, cost_parameters: CostParameters | None = None, fitting: bool = False
-    ) -> Rows:
+    ) -> CaseTable:
         """Features, with the parameter of the cost where that is a range, outcomes and times, checked."""
 
     @abstractmethod
@@ -334,8 +334,8 @@ class JudgedAnswers(MemberAnswers):
             y: What happened, (n,) or (n, D).
             cost_parameters: The parameter that is a range, one value or one for each row; None spreads rows over it.
         """
-        features, outcome, _ = self._validated(X, y, None, cost_parameters)
-        return -float(self._paid(features, outcome).sum()) / len(outcome)
+        cases = self._validated(X, y, None, cost_parameters)
+        return -float(self._paid(cases.features, cases.outcome).sum()) / len(cases)
 
     def assess(
         self,
@@ -355,7 +355,8 @@ class JudgedAnswers(MemberAnswers):
             regions: Parts of the outcomes by name, of which the forecast's share is taken too.
             cost_parameters: As in `score`.
         """
-        features, outcome, _ = self._validated(X, y, None, cost_parameters)
+        cases = self._validated(X, y, None, cost_parameters)
+        features, outcome = cases.features, cases.outcome
         return self._assessed(features, outcome, which, regions)
 
     def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
@@ -387,7 +388,8 @@ class JudgedAnswers(MemberAnswers):
             which: As in `assess`, or "climatology" for the best constant action.
             cost_parameters: As in `score`.
         """
-        features, outcome, _ = self._validated(X, y, None, cost_parameters)
+        cases = self._validated(X, y, None, cost_parameters)
+        features, outcome = cases.features, cases.outcome
         if which == "climatology":
             return self._climatology_cost(features, outcome)
         return np.asarray(self._paid(features, outcome, which).numpy())
@@ -418,12 +420,13 @@ class JudgedAnswers(MemberAnswers):
                 where it is not known.
             cost_parameters: As in `score`.
         """
-        features, outcome, when = self._validated(X, y, times, cost_parameters)
+        cases = self._validated(X, y, times, cost_parameters)
+        features, outcome = cases.features, cases.outcome
         cost = self._cost_of(features)
         today = None if baseline_action is None else todays_cost(cost, baseline_action, outcome)
         chosen = self._assessed(features, outcome, "chosen")
         weight_0 = self._assessed(features, outcome, "baseline") if self.baseline_models_ else None
-        block = resolved_block(self.block, len(outcome), when)
+        block = resolved_block(self.block, len(cases), cases.times)
         return forecast_table(chosen, weight_0, int(self.members), block, today)
 
     def _assessed(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
-from stakes.data.case_tables import checked_times
+from stakes.data.case_table import checked_times
 from stakes.data.tables.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import upper_bounds

@@ -21,11 +21,10 @@ from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter
-from stakes.data.case_tables import Rows, as_table, as_tensor, checked_times, outcome_names
-from stakes.data.cases import neighbouring_sets, require_single_precision
+from stakes.data.case_frames import as_table, outcome_names
+from stakes.data.case_table import CaseTable, as_tensor, checked_times, neighbouring_sets, require_single_precision
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
-from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
@@ -186,12 +185,12 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     # How the forecast is chosen
 
-    def _search(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
+    def _search(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
         """Train all weights, choose one, and correct it where that is proven to help."""
         parameters = self.get_params(deep=False)
         if self._why_no_decision(rows):
             parameters["weights"] = (0.0,)
-        planned = plan_fit(parameters, *rows, start=self._start())
+        planned = plan_fit(parameters, rows, start=self._start())
         plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
         self.kind_, self.ladder_, self.rung_forecasts_ = "network", None, {}
         fitted = self._trained(plan, folder, stop)
@@ -202,7 +201,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         if self.fresh_errors:
             self._correct_by_fresh_errors(rows, block, folder, stop)
 
-    def _climb(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
+    def _climb(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
         """Take the highest rung of the ladder that can be defended."""
         say = StatusLines(quiet=not self.verbose)
 
@@ -231,7 +230,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         if taken.correction is not None:
             self._correct_by_fresh_errors(rows, taken.planned.block, folder and folder / "fresh-errors-taken", stop)
 
-    def _why_no_decision(self, rows: Rows) -> str:
+    def _why_no_decision(self, rows: CaseTable) -> str:
         """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
         choosing = self.decision_weight == "auto" and any(self.weights)
         if not choosing or self.ranged_ is not None or len(rows.outcome) < 2:
@@ -261,10 +260,10 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if known else []
         return [model.state_dict() for model in models]
 
-    def _plan(self, features: Tensor, outcome: Tensor, times: Times | None, **which: bool) -> PlannedFit:
+    def _plan(self, rows: CaseTable, **which: bool) -> PlannedFit:
         """The training of models of the kind that was taken."""
         parameters = parameters_of_kind(self.get_params(deep=False), getattr(self, "kind_", "network"))
-        return plan_fit(parameters, features, outcome, times, start=self._start(), **which)
+        return plan_fit(parameters, rows, start=self._start(), **which)
 
     def _trained(self, plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool] | None) -> list[FittedWeight]:
         processes, quiet = self._processes(plan.device), not self.verbose
@@ -282,16 +281,16 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         self.trees_ = trees
         place_models([*self.models_, *self.baseline_models_], trees)
 
-    def _train_again(self, rows: Rows, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
+    def _train_again(self, rows: CaseTable, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
         """The chosen models trained on all these rows."""
-        planned = self._plan(*rows, all_rows=True)
+        planned = self._plan(rows, all_rows=True)
         plan, processes, quiet = planned.training, self._processes(planned.training.device), not self.verbose
         again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
         without_failures(again)  # which warns of them
         return self._keep(again, plan, planned.trees)
 
     def _correct_by_fresh_errors(
-        self, rows: Rows, block: int, folder: Path | None, stop: Callable[[], bool] | None
+        self, rows: CaseTable, block: int, folder: Path | None, stop: Callable[[], bool] | None
     ) -> None:
         """Prove what corrects the models of the search, or those that are trained again on all rows."""
         lead, held = whole_number("gap", self.gap, 0), self.validation_cases_
@@ -299,7 +298,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
         def refitted(known: slice) -> DrawMembers:
             other, name = copy.copy(self), f"first-{known.stop}-rows"
-            return other._train_again(rows.part(known), folder and folder / name, stop)._drawn
+            return other._train_again(rows.rows(known), folder and folder / name, stop)._drawn
 
         bounded = partial(within_bounds, bounds=self.outcome_bounds_)
         cost = self._cost_of(rows.features[newest.first :])
@@ -320,8 +319,9 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         """
         if self.ladder_ is None or not self.rung_forecasts_:
             return self.ladder_
-        features, outcome, when = self._validated(X, y, times)
-        block = resolved_block(self.block, len(outcome), when)
+        rows = self._validated(X, y, times)
+        features, outcome = rows.features, rows.outcome
+        block = resolved_block(self.block, len(rows), rows.times)
         taken = self._worth(self._forecast(features), features, outcome)
         tested = []
         for name, forecast in self.rung_forecasts_.items():
@@ -596,8 +596,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         require_one_action(self.cost)
         require_one_decision_maker(self.cost)
         other = clone(self)
-        features, outcome, when = other._validated(X, y, times, fitting=True)
-        planned = other._plan(features, outcome, when, score_only=True)
+        planned = other._plan(other._validated(X, y, times, fitting=True), score_only=True)
         plan, block = planned.training, planned.block
         (score_only,) = without_failures(train_weights(plan, quiet=not self.verbose))
         assert plan.judged is not None
@@ -611,7 +610,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
 
     def _validated(
         self, X: Any, y: Any, times: Any, cost_parameters: CostParameters | None = None, fitting: bool = False
-    ) -> Rows:
+    ) -> CaseTable:
         """Features and parameter (n, F + width), outcomes (n, D), times (n,); in fitting, their columns are noted."""
         targets = as_table(y, "y")
         if fitting:
@@ -635,7 +634,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         if outcome.shape[1] != self.n_outputs_:
             raise ShapeError(f"y must have the {self.n_outputs_} columns of the fit, got {outcome.shape[1]}")
         features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
-        return Rows(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
+        return CaseTable(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
 
     @property
     def _numbered_features(self) -> list[str]:

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.case_tables import alternate_blocks
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.data.forecasts.outcome_bounds import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
@@ -154,7 +153,7 @@ class PlannedFit(NamedTuple):
     validation_rows: int  # how many rows, the last ones, do not train
     block: int  # how many neighbouring rows belong together
     trees: TreeLocation | None
-    validation: Cases  # the rows that do not train, with what trees forecast of them
+    validation: CaseTable  # the rows that do not train, with what trees forecast of them
     judged_rows: NDArray[np.int64]  # which of these choose a weight, and stop no training
 
 
@@ -169,15 +168,14 @@ class DividedRows(NamedTuple):
 
 def plan_fit(
     parameters: Mapping[str, Any],
-    features: Tensor,
-    outcome: Tensor,
-    times: Times | None,
+    rows: CaseTable,
     *,
     start: Sequence[Mapping[str, Tensor]] = (),
     score_only: bool = False,
     all_rows: bool = False,
 ) -> PlannedFit:
     """Plan the training of a forecaster; parameters that cannot be used are refused."""
+    features, outcome = rows.features, rows.outcome
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters["decision_weight"] == "auto"
     members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
@@ -186,7 +184,7 @@ def plan_fit(
     if parameters["tolerance"] is not None:
         require_finite("tolerance", parameters["tolerance"])
     fraction = parameters["validation_fraction"]
-    first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
+    first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), rows.times, judging)
     lead = whole_number("gap", parameters["gap"], 0)
     judged = judged[judged >= lead] if judged[-1] >= lead else judged  # outcomes before that trained the models
     trained = len(outcome) if all_rows else first
@@ -197,14 +195,14 @@ def plan_fit(
     trees, column = None, ParameterColumn.of(parameters["cost"], parameters["conditioned"])
     if parameters["base"] == "trees":
         trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed, column)
-    validation = Cases(features[first:], outcome[first:])
+    validation = CaseTable(features[first:], outcome[first:])
     training = TrainingPlan(
         cost=parameters["cost"],
         factory=based_factory(*base),
         settings=replace(settings, pretraining_epochs=0) if start else settings,
         weights=weights,
         seeds=tuple(range(seed, seed + ensemble)),
-        train=Cases(features[:trained], outcome[:trained]),
+        train=CaseTable(features[:trained], outcome[:trained]),
         stopping=validation.rows(stopping),
         judged=validation.rows(judged) if judging else None,
         members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.costs.cost import Cost, TotalCost
-from stakes.data.case_tables import Rows
+from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError
@@ -79,7 +79,7 @@ class Climbed(NamedTuple):
 
 def climb_ladder(
     parameters: Mapping[str, Any],
-    rows: Rows,
+    rows: CaseTable,
     *,
     start: Sequence[Mapping[str, Tensor]],
     train: Train,
@@ -96,7 +96,7 @@ class _ForecasterClimb:
     def __init__(
         self,
         parameters: Mapping[str, Any],
-        rows: Rows,
+        rows: CaseTable,
         start: Sequence[Mapping[str, Tensor]],
         train: Train,
         confirm: Confirm,
@@ -104,9 +104,9 @@ class _ForecasterClimb:
     ) -> None:
         self.parameters, self.train, self.confirm = parameters, train, confirm
         self.why_no_decision = why_no_decision
-        self.network = plan_fit(parameters, *rows, start=start)
+        self.network = plan_fit(parameters, rows, start=start)
         self.simple: dict[ForecastKind, PlannedFit] = {
-            kind: plan_fit(parameters_of_kind(parameters, kind), *rows) for kind in ("climatology", "linear")
+            kind: plan_fit(parameters_of_kind(parameters, kind), rows) for kind in ("climatology", "linear")
         }
         self.rungs: list[Rung] = []
         self.forecasts: dict[str, RungForecast] = {}

@@ -12,7 +12,7 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.fits import Bundle
 from stakes.costs.cost import Cost
-from stakes.data.case_tables import in_utc
+from stakes.data.case_frames import in_utc
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
@@ -84,7 +84,8 @@ def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
     kept, forecaster = fits.cases, fits.forecaster
     if kept is None:
         return schemas.CasesAnswer(cases=[], about="")
-    totals = Assessor(forecaster.cost).total(torch.from_numpy(kept.outcomes)).tolist()
+    assert kept.index is not None
+    totals = Assessor(forecaster.cost).total(kept.outcome).tolist()
     return schemas.CasesAnswer(
         about=_SEEN[fits.seen],
         cases=[
@@ -94,7 +95,7 @@ def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
                 outcome=dict(zip(forecaster.target_names_, outcome.tolist(), strict=True)),
                 total=total,
             )
-            for label, features, outcome, total in zip(kept.labels, kept.features, kept.outcomes, totals, strict=True)
+            for label, features, outcome, total in zip(kept.index, kept.features, kept.outcome, totals, strict=True)
         ],
     )
 
@@ -239,11 +240,11 @@ class Service:
         with naming_field("csv"):
             inputs = layout.inputs(given)
         require_rows("csv", len(inputs), self._settings)
-        features, count = inputs.features.to_numpy(np.float64), self._count(forecast, None)
+        features, count = inputs.features.numpy(), self._count(forecast, None)
         members = torch.cat(list(forecast.sample(features, count, "csv", self._seen(forecast, priced)))).numpy()
         with priced.naming_field("csv"):
             decided = decision_table(
-                priced.cost, members, inputs.features.index, request.quantiles, outcomes=layout.targets
+                priced.cost, members, inputs.feature_table.index, request.quantiles, outcomes=layout.targets
             )
             notes = decision_notes(priced.cost, decided, members)
         return schemas.TableAnswer(

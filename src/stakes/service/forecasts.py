@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from stakes.artifacts.fits import AboutFit, Bundle, alarms_of, load_bundle, open_folder
 from stakes.artifacts.manifest import bundle_files
 from stakes.costs.parameter_range import RangedParameter
-from stakes.data.case_tables import STORED_CASES, StoredCases, as_tensor, load_cases
+from stakes.data.case_frames import STORED_CASES, load_cases
+from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.outcome_bounds import within_bounds
 from stakes.errors import SettingError, StakesError
 from stakes.forecasting.corrections import Correction, corrected
@@ -78,7 +79,7 @@ class ServedFits:
 
     bundles: dict[str, Bundle]  # the fits, by the names of their folders
     forecasts: dict[str, ServedForecast]  # what can be asked for, by name
-    cases: StoredCases | None  # cases to look at, that the first fit was judged by; None where it kept none
+    cases: CaseTable | None  # cases to look at, that the first fit was judged by; None where it kept none
     notes: tuple[str, ...]  # sentences for whoever starts the service
 
     @property
@@ -114,7 +115,7 @@ class ServedFits:
     def typical(self) -> list[float]:
         """A value of each feature to begin with."""
         if self.cases is not None and len(self.cases.features):
-            return [float(value) for value in np.median(self.cases.features, axis=0)]
+            return [float(value) for value in np.median(self.cases.features.numpy(), axis=0)]
         scaling = getattr(self.forecaster.models_[0], "feature_scaling", None)
         return [0.0] * len(self.features) if scaling is None else scaling.mean.double().tolist()
 
@@ -169,7 +170,7 @@ def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaste
             )
 
 
-def _cases(folder: Path, forecaster: DecisionAwareForecaster) -> tuple[StoredCases | None, tuple[str, ...]]:
+def _cases(folder: Path, forecaster: DecisionAwareForecaster) -> tuple[CaseTable | None, tuple[str, ...]]:
     """The cases that the manifest of the bundle vouches for, or a sentence on why they cannot be read."""
     sha256 = bundle_files(folder).get(STORED_CASES.as_posix())
     if sha256 is None:

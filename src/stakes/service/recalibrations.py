@@ -6,7 +6,7 @@ from torch import Tensor
 
 import stakes
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.data.case_tables import case_labels, in_utc
+from stakes.data.case_frames import case_labels, in_utc
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.evaluation.metrics import Assessor

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from stakes.argument_checks import require_count, require_positive
 from stakes.costs.cost import Cost, Parameter, require_cost
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
@@ -51,8 +51,8 @@ class Policy(nn.Module):
 
 def train_policy(
     cost: Cost,
-    train: Cases,
-    validation: Cases,
+    train: CaseTable,
+    validation: CaseTable,
     settings: PolicySettings,
     seed: int = 0,
     device: str | torch.device = "cpu",
@@ -61,7 +61,7 @@ def train_policy(
     """Minimise the mean cost of the training cases with Adam; the policy of the lowest validation cost, on the CPU.
 
     >>> import torch, stakes
-    >>> cases = Cases(torch.rand(64, 2), torch.rand(64, 3))
+    >>> cases = CaseTable(torch.rand(64, 2), torch.rand(64, 3))
     >>> policy = train_policy(stakes.ShortfallCost(5.0), cases, cases, PolicySettings(epochs=2))
     >>> policy(cases.features).shape
     torch.Size([64, 1])
@@ -118,8 +118,8 @@ def _number(name: str, bound: Parameter) -> float:
     return float(bound)
 
 
-def _moved(cases: Cases, device: str | torch.device, dtype: torch.dtype) -> Cases:
-    return Cases(cases.features.to(device, dtype), cases.outcome.to(device, dtype))
+def _moved(cases: CaseTable, device: str | torch.device, dtype: torch.dtype) -> CaseTable:
+    return CaseTable(cases.features.to(device, dtype), cases.outcome.to(device, dtype))
 
 
 def _batches(cases: int, size: int, generator: torch.Generator, device: str | torch.device) -> tuple[Tensor, ...]:
@@ -129,7 +129,7 @@ def _batches(cases: int, size: int, generator: torch.Generator, device: str | to
     return order[: cases // size * size].split(size)
 
 
-def _mean_cost(cost: Cost, policy: Policy, cases: Cases, rows: Tensor | slice = slice(None)) -> Tensor:
+def _mean_cost(cost: Cost, policy: Policy, cases: CaseTable, rows: Tensor | slice = slice(None)) -> Tensor:
     outcome = cases.outcome[rows]
     paid = cost(policy(cases.features[rows]), outcome)
     if paid.shape != outcome.shape[:1]:

@@ -18,7 +18,7 @@ from stakes.costs.cost import Cost, Parameter, TotalCost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import ParameterRange, with_parameter
 from stakes.costs.scalar_costs import PriceParameter
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
@@ -42,7 +42,7 @@ def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[s
 class StackedCases:
     """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,)."""
 
-    def __init__(self, cases: Sequence[Cases], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, cases: Sequence[CaseTable], dtype: torch.dtype, device: torch.device) -> None:
         distinct = list({id(each): each for each in cases}.values())
         shapes = {(tuple(each.features.shape), tuple(each.outcome.shape)) for each in distinct}
         if len(shapes) > 1:
@@ -209,8 +209,8 @@ class Replica:
     """One model to train, with everything in which it may differ from its companions."""
 
     model: nn.Module = field(repr=False)
-    train: Cases  # the cases it is trained on
-    validation: Cases  # the cases that say which epoch is the best, and when to stop
+    train: CaseTable  # the cases it is trained on
+    validation: CaseTable  # the cases that say which epoch is the best, and when to stop
     cost: Cost  # what decisions cost
     decision_weight: float  # the share of the decision term, from 0 to 1
     seed: int  # what batches and noise depend on; replicas of one seed see the same

@@ -210,8 +210,8 @@ def train(
     """Train replicas as one stack and restore the best weights of each; models with nothing to train are validated.
 
     >>> import torch, stakes
-    >>> from stakes.data.cases import Cases
-    >>> cases = Cases(torch.rand(64, 1), torch.rand(64, 1))
+    >>> from stakes.data.case_table import CaseTable
+    >>> cases = CaseTable(torch.rand(64, 1), torch.rand(64, 1))
     >>> model = stakes.ImplicitModel(1, 1)
     >>> model.fit_scaling(cases.features, cases.outcome)
     >>> replica = Replica(model, cases, cases, stakes.ShortfallCost(5.0), decision_weight=0.3, seed=0)

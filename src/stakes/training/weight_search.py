@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from stakes.argument_checks import require_count, require_decision_weight
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.cases import Cases
+from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.models.ensemble import pooled_parts
@@ -122,9 +122,9 @@ class TrainingPlan:
     settings: TrainingSettings  # how all models are trained
     weights: tuple[float, ...]  # the decision weights
     seeds: tuple[int, ...]  # the seeds; each weight gets one model per seed
-    train: Cases  # the cases they are trained on
-    stopping: Cases  # the cases that say which epoch is the best, and when to stop
-    judged: Cases | None  # the cases on which the pooled forecast of each weight is judged; None judges nothing
+    train: CaseTable  # the cases they are trained on
+    stopping: CaseTable  # the cases that say which epoch is the best, and when to stop
+    judged: CaseTable | None  # the cases on which the pooled forecast of each weight is judged; None judges nothing
     members: int  # how many members that forecast has
     noise_seed: int  # what the noise of that forecast depends on
     device: str  # where models are trained

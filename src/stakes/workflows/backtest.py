@@ -28,7 +28,7 @@ from stakes.settings import from_plain, to_plain
 from stakes.text import change_text, number_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_forecaster
-from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record, some_cases
+from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 
 SETTINGS = "backtest.json"
 _SHOWN: tuple[str, ...] = (
@@ -148,7 +148,7 @@ def _origin(
     """The judged cases of one origin, fitted now or before."""
     file, checkpoints = out / f"origin-{place}.csv", out / _CHECKPOINTS / str(place)
     if not file.exists():
-        fitted, later = inputs.known_at(rows[0]), some_cases(inputs.cases, slice(*rows))
+        fitted, later = inputs.known_at(rows[0]), inputs.cases.rows(slice(*rows))
         say(f"origin {place}: fitting on {len(fitted)} cases, judging on {len(later)}")
         write_table(_judged(inputs, fitted, later, checkpoints, out, execution), file)
     shutil.rmtree(checkpoints, ignore_errors=True)
@@ -161,7 +161,8 @@ def _judged(
     forecaster = inputs.forecaster(execution)
     with stop_on_interrupt() as stop:
         try:
-            forecaster.fit(fitted.features, fitted.outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
+            features, outcomes = fitted.feature_table, fitted.outcome_table
+            forecaster.fit(features, outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"

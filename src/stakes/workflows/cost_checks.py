@@ -17,7 +17,7 @@ from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, states_convexity
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
-from stakes.data.cases import neighbouring_sets
+from stakes.data.case_table import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.programs.vector_actions import ProgramCost, VectorCost

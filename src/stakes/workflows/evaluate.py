@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
-from stakes.data.case_tables import case_labels, in_utc, told_labels
+from stakes.data.case_frames import case_labels, in_utc, told_labels
 from stakes.data.forecasts.members import MembersFile
 from stakes.data.tables.columns import zone_notes
 from stakes.data.tables.layout import TableCases
@@ -82,18 +82,18 @@ def judge_forecaster(
     forecaster: DecisionAwareForecaster, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
 ) -> ForecasterJudgement:
     """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
-    regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
-    assert cases.outcomes is not None
+    regions = _thirds(Assessor(forecaster.cost), cases.outcome)
+    features, outcomes = cases.feature_table, cases.outcome_table
     whose = forecaster.decision_makers(len(cases), cost_parameters)
 
     def assessed(which: Which) -> dict[str, Floats]:
-        metrics = forecaster.assess(cases.features, cases.outcomes, which, regions, cost_parameters=whose or None)
+        metrics = forecaster.assess(features, outcomes, which, regions, cost_parameters=whose or None)
         return {**whose, **part_by_part(metrics, forecaster.cost, forecaster.target_names_)}
 
     chosen = assessed("chosen")
     weight_0 = assessed("baseline") if forecaster.baseline_models_ else None
     today = _today(forecaster, cases, whose)
-    metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), weight_0, today)
+    metrics = CaseMetrics(outcomes, chosen, int(forecaster.members), weight_0, today)
     return ForecasterJudgement(forecaster, cases, metrics, regions, _parts(forecaster, cases, chosen["cost"]))
 
 
@@ -103,8 +103,9 @@ def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, b
     if ranged is None:
         return ()
     told = []
+    features, outcomes = cases.feature_table, cases.outcome_table
     for value in ranged.range.points(VALUES_SHOWN):
-        costs = partial(forecaster.realised_cost, cases.features, cases.outcomes, cost_parameters={ranged.name: value})
+        costs = partial(forecaster.realised_cost, features, outcomes, cost_parameters={ranged.name: value})
         paid, constant = costs(), costs("climatology")
         worth = WorthAtValue(value, float(paid.mean()), float(constant.mean()))
         if forecaster.baseline_models_:
@@ -120,28 +121,23 @@ def _parts(forecaster: DecisionAwareForecaster, cases: TableCases, paid: Floats)
 
     def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
         count = int(forecaster.members) if most is None else min(most, int(forecaster.members))
-        return torch.from_numpy(forecaster.sample(cases.features.iloc[rows], count))
+        return torch.from_numpy(forecaster.sample(cases.feature_table.iloc[rows], count))
 
-    return judged_parts(forecaster.cost, forecaster.target_names_, _outcome(cases).numpy(), paid, draw)
+    return judged_parts(forecaster.cost, forecaster.target_names_, cases.outcome.numpy(), paid, draw)
 
 
 def _today(
     forecaster: DecisionAwareForecaster, cases: TableCases, whose: Mapping[str, Floats]
 ) -> dict[str, Floats] | None:
     """Today's action and what it costs."""
-    if cases.baseline_action is None:
+    if cases.today is None:
         return None
     cost = forecaster.cost
     for name, values in whose.items():
         cost = with_parameter(cost, name, torch.from_numpy(values))
-    paid = todays_cost(cost, cases.baseline_action, _outcome(cases))
-    today = {"action": cases.baseline_action, "cost": paid}
+    paid = todays_cost(cost, cases.today, cases.outcome)
+    today = {"action": cases.today.numpy(), "cost": paid}
     return part_by_part(today, forecaster.cost, forecaster.target_names_)
-
-
-def _outcome(cases: TableCases) -> torch.Tensor:
-    assert cases.outcomes is not None
-    return torch.from_numpy(cases.outcomes.to_numpy(np.float64, copy=True))
 
 
 def _thirds(assessor: Assessor, outcome: torch.Tensor) -> dict[str, Region]:
@@ -168,7 +164,7 @@ def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
 
 def _cases(judgement: ForecasterJudgement) -> xr.Dataset:
     """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
-    outcome = _outcome(judgement.cases)
+    outcome = judgement.cases.outcome
     columns: dict[str, NDArray[Any]] = {
         "outcome": Assessor(judgement.forecaster.cost).total(outcome).numpy(),
         "climatology_cost": judgement.metrics.chosen["climatology_cost"],
@@ -262,7 +258,7 @@ def evaluate_folder(
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
     cost_of_fit = bundle.forecaster.cost
-    given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.features.index, needed=False)
+    given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.feature_table.index, needed=False)
     with user_cost_errors(cost_of_fit):
         judgement = judge_forecaster(bundle.forecaster, cases, given)
     block = block or judgement.block
@@ -275,7 +271,7 @@ def evaluate_folder(
         *left_out_notes(cases.quality),
         *part_of_fit_notes(bundle.about, cases, sha256),
         *unlike_fit_notes(bundle.about, layout, cases.quality),
-        *todays_notes(cost_of_fit, cases.baseline_action, len(layout.targets)),
+        *todays_notes(cost_of_fit, cases.today, len(layout.targets)),
     )
     metrics = judgement.metrics
     alarms = alarms_of(metrics, block, bundle.cost_spec)

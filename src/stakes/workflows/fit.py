@@ -20,7 +20,7 @@ from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
 from stakes.costs.parameter_range import ranged_parameter
-from stakes.data.case_tables import save_cases
+from stakes.data.case_frames import save_cases
 from stakes.data.tables.layout import TableCases
 from stakes.data.tables.tables import read_table, without_noise
 from stakes.errors import InterruptedTraining, SettingError, StakesError
@@ -145,7 +145,7 @@ def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLin
     say("asking whether there is anything to gain: training a forecast on its score alone")
     cases, _ = inputs.split
     forecaster = inputs.forecaster(execution)
-    headroom = forecaster.headroom(cases.features, cases.outcomes, times=cases.times)
+    headroom = forecaster.headroom(cases.feature_table, cases.outcome_table, times=cases.times)
     write_json(file, to_plain(headroom))
     return headroom
 
@@ -172,13 +172,13 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         by_parameter = judge_by_parameter(forecaster, test, judgement.block)
         study.save(out / "evaluation")
         save_cases(out, test)
-        forecaster.ladder_ = forecaster.tested_ladder(test.features, test.outcomes, times=test.times)
+        forecaster.ladder_ = forecaster.tested_ladder(test.feature_table, test.outcome_table, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = _about(inputs, headroom, metrics, forecaster, execution) | {"parts": to_plain(parts) if parts else None}
     about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
-    save_moments(out, inputs.served.features)
+    save_moments(out, inputs.served.feature_table)
     if forecaster.ladder_ is not None:
         write_json(out / _LADDER, forecaster.ladder_.record())
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
@@ -233,7 +233,7 @@ def _by_parameter(inputs: FitInputs, about: AboutFit) -> pd.DataFrame | None:
 def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out: Path, checkpoints: str) -> None:
     with stop_on_interrupt() as stop:
         try:
-            fit(cases.features, cases.outcomes, times=cases.times, checkpoints=out / checkpoints, stop=stop)
+            fit(cases.feature_table, cases.outcome_table, times=cases.times, checkpoints=out / checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on from there"
@@ -249,8 +249,7 @@ def _about(
 ) -> dict[str, Any]:
     quality = inputs.cases.quality
     before_test, _ = inputs.split
-    assert before_test.outcomes is not None
-    outcomes = before_test.outcomes.to_numpy(np.float64)
+    outcomes = before_test.outcome.numpy()
     every = -(-len(outcomes) // _OUTCOMES_KEPT)
     settings = {field.name: to_plain(getattr(inputs.request, field.name)) for field in fields(FitSettings)}
     return {
@@ -350,17 +349,17 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     table = read_table(Path(request.data), separator=request.separator, encoding=request.encoding)
     cases = layout_of(old, folder).cases(table)
     times = pd.DatetimeIndex(study.case_values("time")[0])
-    newer = times[times > np.datetime64(fitted.last)].intersection(pd.DatetimeIndex(cases.features.index))
+    newer = times[times > np.datetime64(fitted.last)].intersection(pd.DatetimeIndex(cases.feature_table.index))
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old fit, which has seen all up to {fitted.last}."
-    assert cases.outcomes is not None
     places, weight = times.get_indexer(newer), result.decision_weight
     ranged = ranged_parameter(old.forecaster.cost)
     whose = None
     if ranged is not None:  # the decision makers that the new fit was judged for
         values = study.values(ranged.name, weight)[0, 0, places].astype(np.float64)
         whose = {ranged.name: values.clip(ranged.range.low, ranged.range.high)}
-    paid = old.forecaster.assess(cases.features.loc[newer], cases.outcomes.loc[newer], cost_parameters=whose)["cost"]
+    features, outcomes = (each.loc[newer] for each in (cases.feature_table, cases.outcome_table))
+    paid = old.forecaster.assess(features, outcomes, cost_parameters=whose)["cost"]
     new = study.values("cost", weight)[0, 0, places]
     change = paired_difference(new[None], paid[None], study.block)
     verdict = "costs less than" if change.mean < 0 else "costs more than"

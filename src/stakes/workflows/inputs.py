@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
@@ -141,11 +140,8 @@ class FitInputs:
         layout = _with_directions(request.layout.resolved(table), request.directions, table)
         not_numbers = () if request.layout.features else layout.unused(table)
         cases = layout.cases(table)
-        if cases.baseline_action is not None:  # which must be an action of this cost, before anything is trained
-            assert cases.outcomes is not None
-            todays_cost(
-                spec.at().build(), cases.baseline_action[:1], torch.tensor(cases.outcomes.to_numpy(np.float64)[:1])
-            )
+        if cases.today is not None:  # which must be an action of this cost, before anything is trained
+            todays_cost(spec.at().build(), cases.today[:1], cases.outcome[:1])
         return cls(request, spec, cost, layout, cases, content_digest(path), not_numbers)
 
     @property
@@ -154,7 +150,7 @@ class FitInputs:
         held = round(self.request.test_fraction * len(self.cases))
         if not held:
             return self.cases, None
-        return self.known_at(len(self.cases) - held), some_cases(self.cases, slice(-held, None))
+        return self.known_at(len(self.cases) - held), self.cases.rows(slice(-held, None))
 
     @property
     def served(self) -> TableCases:
@@ -177,10 +173,9 @@ class FitInputs:
         """What to know before any training: of the features, of rows left out, and what is doubtful about the cost."""
         names = ", ".join(map(shown, self.not_numbers))
         not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
-        assert self.cases.outcomes is not None
-        doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64), self.layout.targets)
+        doubts = self.spec.doubts(self.cases.outcome.numpy(), self.layout.targets)
         same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
-        today = todays_notes(self.cost, self.cases.baseline_action, len(self.layout.targets))
+        today = todays_notes(self.cost, self.cases.today, len(self.layout.targets))
         return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts, *today)
 
     @property
@@ -232,7 +227,7 @@ class FitInputs:
                 f"only {end} cases are known when the first forecast to be judged is issued; a smaller test_fraction "
                 "leaves more"
             )
-        return some_cases(self.cases, slice(None, end))
+        return self.cases.rows(slice(None, end))
 
 
 def _with_directions(
@@ -243,15 +238,3 @@ def _with_directions(
         return replace(layout, directions=wanted)
     likely = likely_directions(table, (*layout.features, *layout.known))
     return layout if layout.directions else replace(layout, directions=likely)
-
-
-def some_cases(cases: TableCases, rows: slice) -> TableCases:
-    """Some of the cases, with their outcomes."""
-    assert cases.outcomes is not None
-    return replace(
-        cases,
-        features=cases.features.iloc[rows],
-        outcomes=cases.outcomes.iloc[rows],
-        times=None if cases.times is None else cases.times[rows],
-        baseline_action=None if cases.baseline_action is None else cases.baseline_action[rows],
-    )

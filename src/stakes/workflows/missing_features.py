@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.fits import AboutFit, Bundle
 from stakes.artifacts.manifest import bundle_files
-from stakes.data.case_tables import read_kept
+from stakes.data.case_frames import read_kept
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.layout import MISSING_FEATURE, TableLayout
 from stakes.data.tables.missingness import DataQuality
@@ -174,15 +174,15 @@ def decidable_rows(
 ) -> DecidableRows:
     """The rows whose features are there, or can be drawn from those that are."""
     cases = layout.inputs(table, incomplete=True)
-    missing = cases.features.isna().to_numpy()
+    missing = cases.features.isnan().numpy()
     moments, notes = _moments(folder, bundle) if missing.any() else (None, ())
     left_out = np.any(missing, axis=1) if moments is None else _beyond(missing, layout, bundle)
     if left_out.all():
         layout.inputs(table)  # which says what is wrong with the table
-    features, quality = cases.features[~left_out], _counted(cases.quality, left_out)
+    features, quality = cases.feature_table[~left_out], _counted(cases.quality, left_out)
     if last:
         features = features.tail(1)
-        too_little = f"the newest, {cases.features.index[-1]}, lacks too many features to be decided for"
+        too_little = f"the newest, {cases.feature_table.index[-1]}, lacks too many features to be decided for"
         notes = (*notes, too_little) if left_out[-1] else notes
     lacking = features.isna()
     if not lacking.to_numpy().any():

@@ -22,7 +22,7 @@ from stakes.artifacts.recalibrations import (
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.data.case_tables import case_labels, in_utc, newest_cases, told_labels
+from stakes.data.case_frames import case_labels, in_utc, newest_cases, told_labels
 from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
 from stakes.data.forecasts.past_forecasts import read_new, read_past, with_todays_parts
 from stakes.errors import SettingError, StakesError, names_text

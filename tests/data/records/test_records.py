@@ -71,7 +71,6 @@ def test_records_need_neither_pandas_nor_torch() -> None:
         "import sys\n"
         "for name in ('pandas', 'pyarrow', 'torch'): sys.modules[name] = None\n"
         "from stakes.data.records import load_record\n"
-        "import stakes.data.tables.lags\n"
         "assert len(load_record('wind_irish').times) == 6574\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

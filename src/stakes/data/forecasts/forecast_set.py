@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.argument_checks import require_finite
-from stakes.data.case_tables import outcome_names
+from stakes.data.case_frames import outcome_names
 from stakes.data.forecasts.checks import LearnedForecasts
 from stakes.data.forecasts.columns import AHEAD_COLUMNS, RUN_COLUMNS, ReadAs, chosen_columns, site_labels
 from stakes.data.forecasts.grids import GridPoint

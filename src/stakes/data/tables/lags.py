@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import Any, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
+from stakes.data.case_table import CaseTable
 from stakes.data.tables.names import check_names, find_columns, first_repeated
 from stakes.data.tables.time_axis import Times, check_regular, hours_to_seconds, to_utc
 from stakes.errors import SeriesError, SettingError
@@ -191,34 +193,20 @@ class LeftOut:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """Rows in order of target time, in physical units."""
+class Split(CaseTable):
+    """Cases in the order of target time, and what became of the target times that make none."""
 
-    features: Floats  # features (N, F)
-    outcomes: Floats  # outcomes (N, D); (N, 0) where they were not asked for
-    times: Times  # the target times (N,)
-    feature_names: tuple[str, ...]  # the names of the F features
-    outcome_names: tuple[str, ...]  # the names of the D outcomes
-    left_out: LeftOut  # how many target times make no row, by reason
-    incomplete: Floats  # features (K, F), NaN where they are missing, of the target times that lack nothing but these
-    incomplete_times: Times  # these target times (K,)
+    left_out: LeftOut = LeftOut(0, 0, 0)  # how many target times make no case, by reason
+    lacking: "Split | None" = None  # the target times that lack nothing but features
 
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def with_incomplete(self) -> "Split":
-        """With the incomplete rows among the others, for a split without outcomes."""
-        times = np.concatenate([self.times, self.incomplete_times])
-        order = np.argsort(times, kind="stable")
-        return replace(
-            self,
-            features=np.concatenate([self.features, self.incomplete])[order],
-            outcomes=np.empty((len(times), 0)),
-            times=times[order],
-            left_out=replace(self.left_out, missing_value=0),
-            incomplete=self.incomplete[:0],
-            incomplete_times=self.incomplete_times[:0],
-        )
+    def with_lacking(self) -> "Split":
+        """With the target times that lack features among the others, for a split without outcomes."""
+        if self.lacking is None:
+            return self
+        every = replace(self, left_out=replace(self.left_out, missing_value=0), lacking=None, incomplete=True)
+        every = every.followed_by(self.lacking)
+        assert every.times is not None
+        return every.rows(np.argsort(every.times, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -231,7 +219,7 @@ class LaggedSeries:
     >>> series = TimeSeries(np.arange("2020-01-01", "2020-01-11", dtype="datetime64[D]"), np.arange(10.0), ("wind",))
     >>> settings = LaggedSeries((LaggedInput(("wind",), (0, 48)),), targets=("wind",), lead_hours=24)
     >>> split = settings.split(series, "2020-01-02", "2020-01-07")
-    >>> split.feature_names, split.features.tolist(), split.outcomes.tolist()
+    >>> split.feature_names, split.features.tolist(), split.outcome.tolist()
     (('wind@0h', 'wind@-48h'), [[3.0, 1.0], [4.0, 2.0]], [[4.0], [5.0]])
     >>> split.left_out
     LeftOut(outside_range=3, absent_time=0, missing_value=0)
@@ -315,9 +303,18 @@ class LaggedSeries:
         known, judged, times = np.isfinite(features).all(1), np.isfinite(seen).all(1), targets[present]
         finite, lacking = known & judged, ~known & judged
         left_out = LeftOut(0, int((~present).sum()), int((~finite).sum()))
-        complete = (features[finite], seen[finite], times[finite])
-        incomplete = (features[lacking], times[lacking])
-        return Split(*complete, self.feature_names, outcomes, left_out, *incomplete)
+
+        def cases(chosen: NDArray[np.bool_], incomplete: bool) -> Split:
+            return Split(
+                torch.from_numpy(features[chosen]),
+                torch.from_numpy(seen[chosen]),
+                times[chosen],
+                self.feature_names,
+                outcomes,
+                incomplete=incomplete,
+            )
+
+        return replace(cases(finite, False), left_out=left_out, lacking=cases(lacking, True))
 
     def _blocks(self, series: TimeSeries) -> list[tuple[int, list[int]]]:
         """Seconds before the target time, and columns, of each piece of the features; the last is the target time."""

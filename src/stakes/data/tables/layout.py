@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
+from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.columns import with_ranges
 from stakes.data.tables.columns import (
     column_numbers,
@@ -43,17 +45,10 @@ _LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
 
 
 @dataclass(frozen=True, eq=False)
-class TableCases:
-    """The cases of a table, in time order."""
+class TableCases(CaseTable):
+    """The cases of a table, in the order of time, and what became of its rows."""
 
-    features: pd.DataFrame  # features (N, F) by name; the index is the target time or the data row
-    outcomes: pd.DataFrame | None  # outcomes (N, D) by name, with the same index; None where they are not known yet
-    times: Times | None  # the target times (N,); None where the table has none
-    baseline_action: Floats | None
-    quality: DataQuality  # what became of the table's rows
-
-    def __len__(self) -> int:
-        return len(self.features)
+    quality: DataQuality = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -64,8 +59,8 @@ class TableLayout:
     >>> layout = TableLayout(("load",), time="time", lags=(0, 6), lead=6).resolved(table)
     >>> layout.feature_names
     ('load@0h', 'load@-6h')
-    >>> layout.cases(table).outcomes["load"].tolist(), layout.inputs(table).times[-1]
-    ([9.0, 7.0, 4.0], np.datetime64('2020-01-02T06:00:00'))
+    >>> layout.cases(table).outcome.tolist(), layout.inputs(table).times[-1]
+    ([[9.0], [7.0], [4.0]], np.datetime64('2020-01-02T06:00:00'))
     """
 
     targets: tuple[str, ...]
@@ -192,12 +187,17 @@ class TableLayout:
         if not len(kept):
             raise TableError(f"no row of the table is complete: {_counted(left_out)}")
         index = pd.Index(kept + 1, name="row") if at is None else pd.DatetimeIndex(at[kept], name=self.time)
+        quality = self._quality(table, at, len(kept), left_out, with_outcomes, np.isnan(features[lacking & ~unjudged]))
         return TableCases(
-            pd.DataFrame(features[kept], index, pd.Index(self.feature_names)),
-            None if outcomes is None else pd.DataFrame(outcomes[kept], index, pd.Index(self.targets)),
+            torch.from_numpy(features[kept]),
+            torch.from_numpy(np.empty((len(kept), 0)) if outcomes is None else outcomes[kept]),
             None if at is None else at[kept],
-            None if today is None else today[kept],
-            self._quality(table, at, len(kept), left_out, with_outcomes, np.isnan(features[lacking & ~unjudged])),
+            self.feature_names,
+            () if outcomes is None else self.targets,
+            index,
+            today=None if today is None else torch.from_numpy(today[kept]),
+            incomplete=incomplete,
+            quality=quality,
         )
 
     def _lagged_cases(self, table: pd.DataFrame, with_outcomes: bool, incomplete: bool = False) -> TableCases:
@@ -210,7 +210,7 @@ class TableLayout:
             split = self._split(TimeSeries(ordered, values[order], columns, step_hours), with_outcomes)
         except SeriesError as error:
             raise TableError(str(error)) from error
-        split = split.with_incomplete() if incomplete else split
+        split = split.with_lacking() if incomplete else split
         missed = split.left_out
         reasons = {_BEFORE_START: missed.outside_range, _ABSENT_TIME: missed.absent_time}
         left_out = {
@@ -218,14 +218,19 @@ class TableLayout:
         }
         if not len(split):
             raise TableError(f"no target time has all its features in the table: {_counted(left_out)}")
+        assert split.times is not None
         today = self._todays_action(table, with_outcomes)
-        index = pd.DatetimeIndex(split.times, name=self.time)
+        lacking = np.zeros((0, 0), bool) if split.lacking is None else split.lacking.features.isnan().numpy()
         return TableCases(
-            pd.DataFrame(split.features, index, pd.Index(split.feature_names)),
-            pd.DataFrame(split.outcomes, index, pd.Index(self.targets)) if with_outcomes else None,
+            split.features,
+            split.outcome,
             split.times,
-            None if today is None else _at_times(today[order], ordered, split.times),
-            self._quality(table, at, len(split), left_out, with_outcomes, np.isnan(split.incomplete)),
+            split.feature_names,
+            split.outcome_names,
+            pd.DatetimeIndex(split.times, name=self.time),
+            today=None if today is None else torch.from_numpy(_at_times(today[order], ordered, split.times)),
+            incomplete=incomplete,
+            quality=self._quality(table, at, len(split), left_out, with_outcomes, lacking),
         )
 
     def _split(self, series: TimeSeries, with_outcomes: bool) -> Split:
@@ -326,11 +331,9 @@ def _require_something_to_learn(cases: TableCases) -> None:
         raise TableError(
             f"only one case of the table is complete, expected many to learn from: {_counted(cases.quality.left_out)}"
         )
-    for target, values in ({} if cases.outcomes is None else cases.outcomes).items():
-        if values.nunique() == 1:
-            raise TableError(
-                f"the target {target!r} is {values.iloc[0]:g} in all {len(cases)} cases: nothing to forecast"
-            )
+    for target, values in zip(cases.outcome_names, cases.outcome.T, strict=True):
+        if (values == values[0]).all():
+            raise TableError(f"the target {target!r} is {values[0]:g} in all {len(cases)} cases: nothing to forecast")
 
 
 def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:

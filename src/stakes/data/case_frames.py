@@ -1,11 +1,10 @@
-"""How cases are named to people, what the estimator is given, and the cases kept beside a fit."""
+"""Cases and pandas: what people call them, what the estimator is given, and those that are kept beside a fit."""
 
 import io
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,14 +12,11 @@ import torch
 from numpy.typing import NDArray
 from pyarrow.lib import ArrowException
 from pyarrow.parquet import ParquetFile
-from torch import Tensor
 
-from stakes.data.cases import _FEATURE, _LABEL, _OUTCOME
+from stakes.data.case_table import CaseTable, Category
 from stakes.data.tables.columns import column_numbers
-from stakes.data.tables.layout import TableCases
 from stakes.data.tables.tables import write_table
-from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import NonFiniteError, ShapeError, TableError
+from stakes.errors import ShapeError, TableError
 from stakes.files import check_sha256, read_bytes, short_ascii
 
 
@@ -63,19 +59,6 @@ def _told(label: Any) -> str:
     return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)
 
 
-class Rows(NamedTuple):
-    """Checked rows of an estimator, in the order of time."""
-
-    features: Tensor  # features (n, F)
-    outcome: Tensor  # outcomes (n, D)
-    times: Times | None  # when these happened (n,); None where it is not known
-
-    def part(self, rows: slice) -> Self:
-        """Some of them."""
-        times = None if self.times is None else self.times[rows]
-        return self._replace(features=self.features[rows], outcome=self.outcome[rows], times=times)
-
-
 def as_table(values: Any, name: str) -> Any:
     """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
     xarray = sys.modules.get("xarray")  # who passes its objects has imported it
@@ -96,15 +79,6 @@ def as_table(values: Any, name: str) -> Any:
     return pd.DataFrame(values.values, columns=values.indexes[columns])
 
 
-def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
-    """The numbers in single precision, or an error where they exceed it."""
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.abs(values).max():.3g}")
-    return torch.from_numpy(single)
-
-
 def outcome_names(values: Any, count: int) -> tuple[str, ...]:
     """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
     if isinstance(values, pd.DataFrame):
@@ -114,33 +88,6 @@ def outcome_names(values: Any, count: int) -> tuple[str, ...]:
     return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))
 
 
-def checked_times(times: Any, rows: int) -> Times | None:
-    """The times in UTC, or an error unless there is one for each row and none lies before the one above it."""
-    if times is None:
-        return None
-    in_utc = to_utc(times, "times")
-    if len(in_utc) != rows:
-        raise ShapeError(f"times must be one for each of the {rows} rows, got {len(in_utc)}")
-    if len(backward := np.flatnonzero(np.diff(in_utc).astype(np.int64) < 0)):
-        raise ShapeError(f"the rows must be in the order of time, but row {backward[0] + 1} comes before the one above")
-    return in_utc
-
-
-def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of even and of odd blocks of neighbouring rows.
-
-    Blocks of k whole days, as `automatic_block` has them, show both parts every hour, and every weekday as often within
-    14 k days: the parts take turns after 2 k days, which for k below 7 have no factor in common with the week. Blocks
-    of part of a day would not: with 12 hours one part has all mornings.
-
-    >>> [part.tolist() for part in alternate_blocks(7, 2)]
-    [[0, 1, 4, 5], [2, 3, 6]]
-    """
-    block = min(block, -(-rows // 2))
-    odd = np.arange(rows) // block % 2 == 1
-    return np.flatnonzero(~odd), np.flatnonzero(odd)
-
-
 STORED_CASES = Path("evaluation", "features.parquet")
 """Where the cases lie within the folder of a fit."""
 
@@ -148,22 +95,17 @@ _KEPT = 200
 _MOST_BYTES = 2**26  # of the file, and of what it holds
 
 
-@dataclass(frozen=True, eq=False)
-class StoredCases:
-    """Some of the cases that a fit was judged on."""
-
-    labels: tuple[str, ...]  # the time or row of each of N cases
-    features: NDArray[np.float64]  # features (N, F)
-    outcomes: NDArray[np.float64]  # outcomes (N, D)
+_LABEL, _CATEGORY, _FEATURE, _OUTCOME = "label", "category ", "feature ", "outcome "  # how names of columns begin
 
 
-def save_cases(folder: Path, cases: TableCases) -> None:
+def save_cases(folder: Path, cases: CaseTable) -> None:
     """Write the last 200 cases into the folder of a fit."""
-    assert cases.outcomes is not None
-    features, outcomes = cases.features.iloc[-_KEPT:], cases.outcomes.iloc[-_KEPT:]
+    last = cases.rows(slice(-_KEPT, None))
+    features, outcomes = last.feature_table, last.outcome_table
     row = "row " if features.index.name == "row" else ""
     labels = [f"{row}{label.isoformat() if isinstance(label, pd.Timestamp) else label}" for label in features.index]
-    parts = [features.add_prefix(_FEATURE), outcomes.add_prefix(_OUTCOME)]
+    words = pd.DataFrame({f"{_CATEGORY}{name}": category.words for name, category in last.categories.items()})
+    parts = [words, features.add_prefix(_FEATURE), outcomes.add_prefix(_OUTCOME)]
     table = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
     table.insert(0, _LABEL, labels)
     (folder / STORED_CASES).parent.mkdir(parents=True, exist_ok=True)
@@ -172,8 +114,8 @@ def save_cases(folder: Path, cases: TableCases) -> None:
 
 def load_cases(
     folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
-) -> StoredCases | None:
-    """The cases that `save_cases` wrote; None where it did not."""
+) -> CaseTable | None:
+    """The cases that `save_cases` wrote, called by their time or row; None where it did not."""
     path = folder / STORED_CASES
     if not os.path.lexists(path):
         return None
@@ -181,10 +123,18 @@ def load_cases(
     if _LABEL not in table.columns:
         raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
     wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
-    features_and_outcomes = [column_numbers(table, columns, str(path)) for columns in wanted]
-    if any(np.isnan(values).any() for values in features_and_outcomes):
+    numbers, outcomes = (column_numbers(table, columns, str(path)) for columns in wanted)
+    if np.isnan(numbers).any() or np.isnan(outcomes).any():
         raise TableError(f"{str(path)!r} has missing values")
-    return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)
+    words = [str(column) for column in table.columns if str(column).startswith(_CATEGORY)]
+    return CaseTable(
+        torch.from_numpy(numbers),
+        torch.from_numpy(outcomes),
+        feature_names=features,
+        outcome_names=targets,
+        index=pd.Index([str(label) for label in table[_LABEL]], name=_LABEL),
+        categories={column.removeprefix(_CATEGORY): Category.of(table[column].tolist()) for column in words},
+    )
 
 
 def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
