@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.actions.check_cost import lacks_gradient
+from stakes.actions.check_cost import gradient_objection
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.data.case_table import CaseTable, neighbouring_sets
 from stakes.errors import InterruptedTraining
@@ -143,7 +143,8 @@ def test_outcomes_that_never_change() -> None:
     np.testing.assert_allclose(found.predict(features[:3]), 3.0)
 
 
-def test_weights_that_fail_leave_the_rungs_below() -> None:
+def test_weights_that_fail_leave_the_rungs_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.forecasting.forecaster.gradient_objection", lambda *_: "")  # which would train none
     free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
     found = forecaster(fresh_errors=False).set_params(cost=free).fit(*rows("linear"))
     assert found.ladder_ is not None
@@ -221,26 +222,60 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
 
 
 @pytest.mark.parametrize("ladder", [True, False])
-def test_decision_weights_without_a_gradient_are_not_trained(ladder: bool, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("battery", "reason"),
+    [
+        (stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.0), "moves with no member"),
+        (stakes.StorageCost(40.0, 60.0, 0.0, power=20.0, energy=60.0, efficiency=1.0), "do not agree with finite"),
+    ],
+)
+def test_decision_weights_without_a_gradient_are_not_trained(
+    battery: stakes.Cost, reason: str, ladder: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     random = np.random.default_rng(0)
     features = random.normal(size=(160, 2))
-    prices = 60 + 10 * features @ random.normal(size=(2, 4)) + 20 * random.normal(size=(160, 4))
-    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.0)
+    outcomes = 60 + 10 * features @ random.normal(size=(2, 4)) + 20 * random.normal(size=(160, 4))
     settings = {"model": SMALL, "weights": (0.0, 0.5), "members": 10, "training": QUICK, "block": 1}
     found = stakes.DecisionAwareForecaster(battery, **settings, ladder=ladder, random_state=0, verbose=1)
-    found.fit(features, prices)
+    found.fit(features, outcomes)
     assert {record["decision_weight"] for record in found.training_} == {0.0}
-    assert "decision weights are not trained: the best action moves with no member" in capsys.readouterr().err
+    assert reason in capsys.readouterr().err.partition("decision weights are not trained: ")[2]
+    check = stakes.check_program(battery, neighbouring_sets(outcomes, 24, 30))
+    assert reason in check.objections[-1]
     if ladder:
         assert found.ladder_ is not None
         last = found.ladder_.rungs[-1]
         assert (last.name, last.cost, last.climbed) == ("decision", None, False)
-        assert "no gradient" in last.why
+        assert reason in last.why
 
 
-@pytest.mark.parametrize(("quadratic", "lacking"), [(0.0, True), (0.5, False)])
-def test_wear_gives_a_battery_a_gradient(quadratic: float, lacking: bool) -> None:
-    prices = 60 + 20 * np.random.default_rng(0).normal(size=(200, 4))
-    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=quadratic)
-    assert lacks_gradient(battery, neighbouring_sets(prices, 12, 20)) == lacking
-    assert not lacks_gradient(COST, neighbouring_sets(prices[:, :1], 12, 20))
+HINGE = stakes.cost_function(lambda a, y: torch.relu(y - a) + 2 * torch.relu(a - y), 0.0, 150.0, convex=True)
+FAR = stakes.NewsvendorCost(1.0, 1.0, lower=500.0, upper=600.0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "objection"),
+    [
+        (stakes.NewsvendorCost(3.0, 1.0, lower=0.0, upper=150.0), ""),
+        (stakes.ShortfallCost(5.0), ""),
+        (COST, ""),
+        (FAR, "at a bound in every set"),
+        (HINGE, "at a kink"),
+        (stakes.cost_function(lambda a, y: (a - y) ** 2, 0.0, 150.0), ""),
+        (stakes.ScheduleCost(3.0, 1.0), ""),
+        (stakes.ScheduleCost(3.0, 1.0, quadratic=0.1, ramp=5.0), ""),
+        (stakes.AllocationCost(3.0, 1.0, budget=200.0), ""),
+        (stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.5), ""),
+        (stakes.StorageCost(40.0, 60.0, 0.1, power=10.0, energy=20.0, efficiency=0.7), ""),
+    ],
+)
+def test_only_costs_without_a_usable_gradient_are_objected_to(cost: stakes.Cost, objection: str) -> None:
+    outcomes = np.random.default_rng(0).normal(60, 20, size=(200, 4))
+    outcomes = outcomes / 150 if isinstance(cost, stakes.ShortfallCost) else outcomes
+    scalar = getattr(cost, "program", None) is None
+    sets = neighbouring_sets(outcomes[:, : 1 if scalar else 4], 12, 20)
+    found = gradient_objection(cost, sets)
+    assert objection in found
+    assert bool(found) == bool(objection)
+    check = (stakes.check_cost if scalar else stakes.check_program)(cost, sets)
+    assert check.fit_for_training == (not objection)

@@ -35,6 +35,20 @@ _BESIDE = 2e-5  # of the action, or of the bounds' distance: how far beside an a
 _JUMP = 8.0  # a slope that changes by more than that many times what the curvature explains jumps
 _NUMBERS_AT_ONCE = 1 << 21
 
+_NEVER_MOVES = "The best action moves with no member, so the decision has no gradient."
+_ALWAYS_AT_A_BOUND = "The best action is at a bound in every set, where the decision has no gradient."
+_AT_A_KINK = (
+    "The best action is at a kink of the expected cost in some of the sets inside the bounds, where a search finds no "
+    "gradient."
+)
+_NOT_CURVED = "The expected cost is not curved at some of the best actions, so the decision has no gradient there."
+_OTHER_DERIVATIVES = "The derivatives of the action do not agree with finite differences."
+_OTHER_DERIVATIVES_IN_MOST = (
+    "In most sets the derivatives of the action do not agree with finite differences, because several actions are "
+    "equally good or it sits at a kink."
+)
+_ABOUT_THE_GRADIENT = (_ALWAYS_AT_A_BOUND, _AT_A_KINK, _NOT_CURVED, _OTHER_DERIVATIVES)
+
 
 @dataclass(frozen=True)
 class GradientMass:
@@ -103,14 +117,24 @@ class CostCheck:
     @property
     def fit_for_training(self) -> bool:
         """Some sets have an interior solution, every search converged to the best minimum, the derivatives agree."""
-        curvature_holds = self.curved == 1 or self.closed_form
-        return (
-            self.interior > 0
-            and self.flagged == 0
-            and self.missed == 0
-            and curvature_holds
-            and self.derivative_error <= _DERIVATIVE_TOLERANCE
-        )
+        return not self.objections
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Sentences about what speaks against training with it, the most important first."""
+        sentences = {
+            _ALWAYS_AT_A_BOUND: self.interior == 0,
+            "The expected cost has several minima, and the search in training misses the best of them.": (
+                self.missed > 0
+            ),
+            _AT_A_KINK: self.at_kink > 0 and not self.closed_form,
+            "The expected cost is flat, has several minima, or its minimum is not reached in some sets.": (
+                self.flagged > 0
+            ),
+            _NOT_CURVED: self.curved < 1 and not self.at_kink and not self.closed_form,
+            _OTHER_DERIVATIVES: not self.derivative_error <= _DERIVATIVE_TOLERANCE,
+        }
+        return tuple(sentence for sentence, holds in sentences.items() if holds)
 
     def __str__(self) -> str:
         mass = self.gradient_mass
@@ -172,8 +196,11 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         raise CostError("check_cost looks at one decision maker: give the cost numbers as parameters, not tensors")
     if bins < 1 or compared_sets < 1:
         raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
-    members, dimensions = samples.shape[-2:]
-    rows = samples.detach().reshape(-1, members, dimensions)
+    return _checked_cost(cost, samples.detach().reshape(-1, *samples.shape[-2:]), bins, compared_sets)
+
+
+def _checked_cost(cost: Cost, rows: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
+    members, dimensions = rows.shape[1:]
     compared = rows[:: max(1, len(rows) // compared_sets)][:compared_sets]
     check_stated_convexity(cost, compared)
     chunks = rows.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
@@ -293,10 +320,6 @@ _NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
 _ELSEWHERE = 8  # outcomes of other sets that each action is tried with
 _BEYOND = 0.5  # of the range of the outcomes: how far beyond all of them an action is tried too
 _WITH_CASES = ScheduleCost | AllocationCost | StorageCost | ArbitrageCost  # whose parameters may be those of each case
-_OTHER_DERIVATIVES = (
-    "In most sets the derivatives of the action do not agree with finite differences: several actions are equally "
-    "good, or it sits at a kink."
-)
 _CURVED = -1e-9  # of the largest eigenvalue: what is no curvature downwards but rounding
 
 
@@ -371,8 +394,8 @@ class ProgramCheck:
             "In some sets no best action was found.": bool(self.convex) and self.certified < 1,
             "For some outcomes an action has no recourse: its cost is infinite.": self.without_recourse > 0,
             "The cost is another than that of its program.": self.disagreement > _AGREEMENT,
-            "The best action moves with no member: there is nothing to learn from the decision.": self.moving == 0,
-            _OTHER_DERIVATIVES: self.derivative_error > _PROGRAM_TOLERANCE,
+            _NEVER_MOVES: self.moving == 0,
+            _OTHER_DERIVATIVES_IN_MOST: self.derivative_error > _PROGRAM_TOLERANCE,
         }
         return tuple(sentence for sentence, holds in sentences.items() if holds)
 
@@ -400,7 +423,10 @@ class ProgramCheck:
         return "\n".join([*lines, *rows])
 
 
-def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> ProgramCheck:
+_COMPARED_SETS = 16
+
+
+def check_program(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SETS) -> ProgramCheck:
     """Solve every set of members and report convexity, feasibility, the limits that bind, and derivatives.
 
     Args:
@@ -425,7 +451,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
     solution = solve_action(cost, flat, check=False)
     program = cost.program(flat.shape[-1], flat.device) if isinstance(cost, ProgramCost) else None
     solved = solution.converged
-    error, differing = _program_derivative_error(cost, flat[:: max(1, len(flat) // compared_sets)][:compared_sets])
+    error, differing = _compared_derivatives(cost, flat, compared_sets)
     return ProgramCheck(
         sets=len(flat),
         members=flat.shape[-2],
@@ -445,15 +471,17 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
     )
 
 
-def lacks_gradient(cost: Cost, samples: Tensor) -> bool:
-    """Whether the best action of a decision with many parts moves with no member, so that training learns nothing.
+def gradient_objection(cost: Cost, samples: Tensor) -> str:
+    """Why training learns nothing from the decision about sets of members (N, M, D), as `stakes check-cost` says it.
 
-    That of one number is not looked at: False.
+    Empty where it does, and where only something else than the gradient speaks against training.
     """
-    if not isinstance(cost, ProgramCost | VectorCost):
-        return False
     flat = samples.detach().double()
-    return not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any())
+    if not isinstance(cost, ProgramCost | VectorCost):
+        return next((each for each in _checked_cost(cost, flat).objections if each in _ABOUT_THE_GRADIENT), "")
+    if not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any()):
+        return _NEVER_MOVES
+    return _OTHER_DERIVATIVES_IN_MOST if _compared_derivatives(cost, flat)[0] > _PROGRAM_TOLERANCE else ""
 
 
 def _require_one_maker(cost: Cost) -> None:
@@ -539,12 +567,13 @@ def _pulled(cost: Cost, samples: Tensor, direction: Tensor) -> Tensor:
     return torch.autograd.grad((action * direction).sum(), leaf, materialize_grads=True)[0]
 
 
-def _program_derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
+def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SETS) -> tuple[float, float]:
     """Median difference of a* moved along a random direction from its derivative; the share of sets that differ.
 
     All parts are compared at once, by their product with random numbers. As in `check_cost` every set is first moved
     aside, to where a forecast without ties would be.
     """
+    samples = samples[:: max(1, len(samples) // compared_sets)][:compared_sets]
     generator = torch.Generator().manual_seed(0)
     aside, direction = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator)
     spread = samples.std(correction=0).clamp(min=1e-6)

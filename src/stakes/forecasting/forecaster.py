@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from stakes.actions.check_cost import lacks_gradient
+from stakes.actions.check_cost import gradient_objection
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
@@ -113,7 +113,6 @@ def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
 
 
 _SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
-_NO_GRADIENT = "the best action moves with no member, so the decision has no gradient"
 _STAGES = {
     "climatology": "climatology",
     "linear": "the linear forecast",
@@ -236,10 +235,11 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         if not choosing or self.ranged_ is not None or len(rows.outcome) < 2:
             return ""
         sets = neighbouring_sets(rows.outcome.double().numpy(), _SETS, _SET_MEMBERS)
-        if not lacks_gradient(self.cost, sets):
+        if not (objection := gradient_objection(self.cost, sets)):
             return ""
-        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {_NO_GRADIENT}")
-        return f"not trained: {_NO_GRADIENT}"
+        reason = objection[0].lower() + objection[1:].removesuffix(".")
+        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {reason}")
+        return f"not trained: {reason}"
 
     def _take(self, taken: RungForecast, weight_0: FittedWeight | None = None) -> None:
         """Keep the forecast of a rung, and weight 0 beside a decision weight."""

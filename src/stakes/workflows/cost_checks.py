@@ -144,7 +144,7 @@ class CheckedCost:
         check = self.check
         how = "by a formula" if check.closed_form else "by a search"
         lines = [
-            "Fit for training: yes." if check.fit_for_training else f"Fit for training: NO. {self._reason()}",
+            "Fit for training: yes." if check.fit_for_training else f"Fit for training: NO. {check.objections[0]}",
             f"The best action lies between {_bound(self.cost.lower)} and {_bound(self.cost.upper)}"
             f"{_after(self.spec.action_unit)} and is found {how}.",
             f"It is inside the bounds in {check.interior:.1%} of {check.sets} sets, at the lower bound in "
@@ -169,7 +169,11 @@ class CheckedCost:
         )
         if not check.at_kink:
             return curved
-        source = "the formula gives the gradient there" if check.closed_form else "there is no gradient there"
+        source = (
+            "the formula gives the gradient there"
+            if check.closed_form
+            else "there is no gradient there; make the cost smooth, or give it a formula (`best_action`)"
+        )
         kinks = f"Inside the bounds the best action is at a kink in {check.at_kink:.1%}: {source}."
         return kinks if check.at_kink == 1 else f"{kinks} {curved}"
 
@@ -192,24 +196,6 @@ class CheckedCost:
             "No action is proven to be the best, because the cost is not known to be convex in the action: each is the "
             f"best of more than {ACTIONS_LOOKED_AT} that were looked at. If it is convex, say so (convex=yes).",
         ]
-
-    def _reason(self) -> str:
-        check = self.check
-        if not check.interior:
-            return "The best action is at a bound in every set: there is nothing to learn from the decision."
-        if check.missed:
-            return "The expected cost has several minima, and the search in training misses the best of them."
-        if check.at_kink and not check.closed_form:
-            return (
-                f"The best action is at a kink of the expected cost in {check.at_kink:.1%} of the sets inside the "
-                "bounds, and a search finds no gradient there. Make the cost smooth, or give it a formula "
-                "(`best_action`)."
-            )
-        if check.flagged:
-            return "The expected cost is flat, has several minima, or its minimum is not reached in some sets."
-        if check.curved < 1 and not check.closed_form:
-            return "The expected cost is not curved at some of the best actions."
-        return "The derivatives of the action do not agree with finite differences."
 
     def _where(self) -> list[str]:
         """The narrowest range of neighbouring bins with most of the gradient."""
