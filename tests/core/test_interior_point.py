@@ -1,20 +1,30 @@
-"""The interior-point method against Clarabel, and by the conditions of a minimum."""
+"""The interior-point method: against Clarabel, step by step, in every unit, and where costs are unbounded."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from core.random_programs import clarabel, random_programs
+from core.random_programs import clarabel, random_programs, whole_program
+from torch import Tensor
 
 from stakes.errors import SettingError
 from stakes.programs.interior_point import (
     InteriorPoint,
     Iterate,
+    Products,
     ProgramSolution,
     Residuals,
     ScenarioData,
+    StepSystem,
     beside,
+    gap_of,
+    largest,
+    limited,
+    residuals_of,
+    scaled,
+    steepest_way,
     stepped,
+    times,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:cvxpy")  # that a verdict is inaccurate
@@ -123,3 +133,106 @@ def test_chunks_change_nothing(kind: str) -> None:
 def test_wrong_settings(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingError, match=next(iter(wrong))):
         InteriorPoint(**wrong)  # type: ignore[arg-type]
+
+
+def some_iterate(data: ScenarioData) -> Iterate:
+    """Positive slacks and prices, drawn at random."""
+    generator = torch.Generator().manual_seed(1)
+
+    def positive(like: Tensor) -> Tensor:
+        return torch.rand(like.shape, generator=generator, dtype=torch.float64) + 0.2
+
+    z = torch.zeros(*data.h.shape[:2], data.recourse.parts)
+    parts = Iterate(data.p, data.d, data.d, data.e, z, data.h, data.h, z)
+    x = Iterate(*map(positive, parts))
+    return x._replace(price=limited(data, x.price))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["solvable", "unlimited"])
+def test_a_step_solves_its_equations(seed: int, kind: str) -> None:
+    data, _ = scaled(random_programs(torch.Generator().manual_seed(seed), kind))
+    x = some_iterate(data)
+    residuals, products = residuals_of(data, x), Products(x.s * x.price, x.v * x.mu, x.z * x.zeta)
+    step = StepSystem(data, x).step(residuals, products)
+    linear = replace(data, p=0 * data.p, d=torch.where(torch.isfinite(data.d), 0.0, torch.inf), e=0 * data.e)
+    moved = residuals_of(replace(linear, q=0 * data.q, h=0 * data.h), step)
+    for left, expected in zip(moved, residuals, strict=True):
+        torch.testing.assert_close(left, -expected, rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(x.s * step.price + x.price * step.s, -products.s, rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(x.v * step.mu + x.mu * step.v, -products.v, rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(x.z * step.zeta + x.zeta * step.z, -products.z, rtol=0.0, atol=1e-9)
+
+
+def test_slacks_and_prices_stay_positive_and_the_gap_falls() -> None:
+    data, _ = scaled(random_programs(torch.Generator().manual_seed(0), "solvable"))
+    x = some_iterate(data)
+    before = gap_of(data, x)
+    for _ in range(5):
+        x = stepped(data, x, residuals_of(data, x))
+        assert all(bool((each > 0).all()) for each in (x.s, x.price, x.z, x.v, x.mu, x.zeta))
+    assert bool((gap_of(data, x) < 0.1 * before).all())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_steepest_way_is_zero_unless_the_cost_has_no_lower_bound(seed: int) -> None:
+    data = random_programs(torch.Generator().manual_seed(seed), "unlimited")
+    linear = replace(data, P=0 * data.P, recourse=replace(data.recourse, Q=0 * data.recourse.Q))
+    ways = steepest_way(linear)
+    assert ways is not None
+    solution = InteriorPoint().solve(ways)
+    assert bool(solution.solved.all())
+    for case in range(3):
+        falls = float(solution.objective[case]) < -1e-6
+        assert falls == (whole_program(linear, case).clarabel().verdict == "unbounded")
+        assert falls == whole_program(linear, case).proves_unbounded(
+            torch.cat([solution.iterate.a[case], solution.iterate.z[case].flatten()]).numpy()
+        )
+
+
+def test_a_cost_without_a_lower_bound_is_called_so_where_the_search_runs_off() -> None:
+    """In this one the search ends far away along a way that costs nothing."""
+    generator = torch.Generator().manual_seed(4)
+    kinds = ("solvable", "infeasible", "unlimited", "unbounded")
+    data = [random_programs(generator, kinds[number % 4], 4) for number in range(7)][-1]
+    assert bool(InteriorPoint().solve(data).unbounded.all())
+
+
+def test_a_search_that_runs_off_along_a_way_that_costs_nothing_is_taken_up_again() -> None:
+    generator = torch.Generator().manual_seed(16)
+    kinds = ("solvable", "infeasible", "unlimited", "unbounded")
+    data = [random_programs(generator, kinds[number % 4], 4) for number in range(19)][-1]
+    solution = InteriorPoint().solve(data)
+    assert solution.solved.tolist() == [False, False, True, False]
+    assert solution.unbounded.tolist() == [True, True, False, True]
+    expected = whole_program(data, 2).clarabel().objective
+    assert float(solution.objective[2]) == pytest.approx(expected, rel=1e-7)
+
+
+def test_none_of_quadratic_programs() -> None:
+    data = random_programs(torch.Generator().manual_seed(0), "solvable")
+    assert steepest_way(replace(data, P=torch.eye(data.p.shape[1]).double()[None])) is None
+
+
+def test_scaled_numbers_are_of_the_order_of_one() -> None:
+    data = random_programs(torch.Generator().manual_seed(3), "solvable")
+    even, units = scaled(data)
+    assert float(largest(even.h).max()) <= 1.0
+    assert float(largest(even.q, even.p, even.P).max()) <= 1.0
+    torch.testing.assert_close(even.h * beside(units.action, even.h), data.h)
+    torch.testing.assert_close(even.d * beside(units.action, even.d), data.d)
+    torch.testing.assert_close(even.q * beside(units.cost, even.q), data.q)
+    torch.testing.assert_close(even.curvature[:, 0, 0], units.action / units.cost)
+
+
+def test_some_of_the_cases() -> None:
+    data = random_programs(torch.Generator().manual_seed(3), "solvable")
+    part = data.rows(torch.tensor([2, 0]))
+    assert torch.equal(part.h, data.h[[2, 0]])
+    assert torch.equal(part.P, data.P[[2, 0]])
+    assert part.C is data.C
+
+
+def test_largest_of_nothing_is_zero_and_times_is_by_case() -> None:
+    assert largest(torch.ones(2, 0)).tolist() == [0.0, 0.0]
+    assert times(torch.eye(2).expand(3, 2, 2), torch.ones(3, 2)).shape == (3, 2)

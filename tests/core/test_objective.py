@@ -1,23 +1,37 @@
+"""The decision score, the objective and its loss module: formulas, scales, masks, weights."""
+
 import itertools
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
+import stakes
 from stakes import (
     DecisionAwareObjective,
     DecisionScore,
     EnergyScore,
     ImbalanceCost,
+    ParameterRange,
+    ProtectionCost,
     ScoringRule,
     ShortfallCost,
     TrainingDraw,
+    WindDispatchCost,
     cost_function,
     energy_score,
+    optimal_action,
+    solve_action,
 )
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.scores import decision_score
+from stakes.scores.decision_score import realised_cost, realised_costs
 
 DOUBLE = torch.float64
 COST = ShortfallCost(5.0)
@@ -335,3 +349,235 @@ def test_scales_do_not_depend_on_the_estimator_of_the_decision() -> None:
     draw = TrainingDraw.from_samples(torch.rand(50, 10, 1), torch.rand(50, 1))
     debiased = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0), "debiased"), 0.5)
     assert debiased.estimate_scales(draw).decision_scale == objective_of().estimate_scales(draw).decision_scale
+
+
+@pytest.mark.parametrize("cost", [ShortfallCost(5.0), WindDispatchCost(5.0), ProtectionCost(0.5, 0.5)])
+@pytest.mark.parametrize("sites", [1, 3])
+def test_plain_decision_score_is_the_realised_cost(cost: Any, sites: int) -> None:
+    samples, outcome = torch.rand(5, 8, sites), torch.rand(5, sites)
+    expected = cost(optimal_action(cost, samples), outcome)
+    assert torch.equal(DecisionScore(cost)(samples, outcome), expected)
+
+
+def test_debiased_decision_score_formula() -> None:
+    plain, debiased = (DecisionScore(ShortfallCost(5.0), name) for name in ("plain", "debiased"))
+    samples, outcome = torch.rand(5, 8, 1), torch.rand(5, 1)
+    halves = plain(samples[:, :4], outcome) + plain(samples[:, 4:], outcome)
+    torch.testing.assert_close(debiased(samples, outcome), 2 * plain(samples, outcome) - halves / 2)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 5, 7, 11])
+def test_debiased_decision_score_needs_even_members(members: int) -> None:
+    with pytest.raises(ShapeError, match=f"even number of members >= 4, got M = {members}"):
+        DecisionScore(ShortfallCost(5.0), "debiased")(torch.rand(3, members, 1), torch.rand(3, 1))
+
+
+def wind_speed(generator: torch.Generator, *shape: int) -> Tensor:
+    return (10 + 4 * torch.randn(shape, generator=generator)).clamp(min=0)
+
+
+def two_modes(generator: torch.Generator, *shape: int) -> Tensor:
+    noise = torch.randn(shape, generator=generator)
+    return torch.where(torch.rand(shape, generator=generator) < 0.6, 0.2 * noise, 2.5 + 0.4 * noise)
+
+
+def biases(cost: Any, draw_outcome: Callable[..., Tensor], sets: int = 200_000) -> tuple[float, float, float]:
+    """How much the plain and debiased scores of 10 members exceed the least expected cost, and their standard error."""
+    generator = torch.Generator().manual_seed(11)
+    best = optimal_action(cost, draw_outcome(generator, 1, 1_000_000, 1))
+    samples, outcome = draw_outcome(generator, sets, 10, 1), draw_outcome(generator, sets, 1)
+    least = cost(best.expand(sets, 1), outcome)
+    plain = DecisionScore(cost)(samples, outcome) - least
+    debiased = DecisionScore(cost, "debiased")(samples, outcome) - least
+    error = max(plain.std().item(), debiased.std().item()) / math.sqrt(sets)
+    return plain.mean().item(), debiased.mean().item(), error
+
+
+def test_bias_of_a_wide_wind_forecast() -> None:
+    plain, debiased, error = biases(WindDispatchCost(5.0), wind_speed)
+    assert plain == pytest.approx(0.065, abs=0.01)
+    assert plain - 4 * error > 1.4 * (abs(debiased) + 4 * error)
+
+
+def test_bias_of_protection() -> None:
+    plain, debiased, error = biases(ProtectionCost(1.0, 0.5, sharpness=10.0), two_modes)
+    assert plain == pytest.approx(0.035, abs=0.007)
+    assert plain - 4 * error > 2 * (abs(debiased) + 4 * error)
+
+
+def test_debiased_score_overshoots_where_members_are_few() -> None:
+    plain, debiased, error = biases(WindDispatchCost(20.0), wind_speed)
+    assert plain == pytest.approx(0.17, abs=0.03)
+    assert debiased + 4 * error < 0
+    assert abs(debiased) == pytest.approx(plain, rel=0.4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_realised_costs_in_parts(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+    """Members in one piece or row after row, each case with its own cost parameter: the same actions, costs, scores."""
+    generator = torch.Generator().manual_seed(0)
+    members, outcome = torch.rand(11, 6, 1, generator=generator), torch.rand(11, 1, generator=generator)
+    parameter = torch.linspace(2.0, 9.0, 11)
+    weights = torch.arange(1.0, 7.0) if weighted else None
+    cost = ShortfallCost(parameter)
+    action = optimal_action(cost, members, weights=weights, thorough=True)
+    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 3 * 6)
+    streamed = ((rows, members[rows]) for rows in (slice(0, 5), slice(5, 11)))
+    for forecasts in (members, streamed):
+        found = realised_costs(
+            ShortfallCost(ParameterRange(1, 10)),  # type: ignore[arg-type]
+            forecasts,
+            outcome,
+            weights=weights,
+            parameter=parameter,
+            score=energy_score,
+        )
+        torch.testing.assert_close(found.action, action, rtol=0, atol=0)
+        torch.testing.assert_close(found.cost, cost(action, outcome), rtol=0, atol=0)
+        torch.testing.assert_close(found.score, energy_score(members, outcome), rtol=0, atol=0)
+
+
+def test_a_realised_cost_with_its_certificate() -> None:
+    members, outcome = torch.rand(5, 8, 1), torch.rand(5, 1)
+    cost = ShortfallCost(3.0)
+    found, solution = realised_cost(cost, members, outcome, certify=True), solve_action(cost, members)
+    assert found.certificate is not None
+    assert found.expected_cost is not None
+    torch.testing.assert_close(found.action, solution.action, rtol=0, atol=0)
+    torch.testing.assert_close(found.expected_cost, solution.expected_cost, rtol=0, atol=0)
+    plain = realised_cost(cost, members, outcome, expected=True)
+    assert plain.expected_cost is not None
+    torch.testing.assert_close(plain.expected_cost, solution.expected_cost)
+
+
+@pytest.fixture
+def aware() -> stakes.DecisionAwareObjective:
+    return stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), 0.3)
+
+
+def draw() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(32, 10, 1, generator=generator), torch.rand(32, 1, generator=generator)
+
+
+def test_loss_is_the_mean_of_the_objective(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    loss = stakes.DecisionAwareLoss(aware)
+    expected = aware.from_samples(samples, outcome).mean()
+    torch.testing.assert_close(loss(samples, outcome), expected.total)
+    assert loss.terms is not None
+    torch.testing.assert_close(loss.terms.decision, expected.decision)
+    assert not loss.terms.score.requires_grad
+
+
+def test_scales_make_both_terms_one_and_are_saved(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    loss = stakes.DecisionAwareLoss(aware)
+    loss.estimate_scales(samples, outcome)
+    expected = aware.estimate_scales(stakes.TrainingDraw.from_samples(samples, outcome))
+    torch.testing.assert_close(loss(samples, outcome), expected.from_samples(samples, outcome).mean().total)
+    other = stakes.DecisionAwareLoss(aware)
+    other.load_state_dict(loss.state_dict())
+    assert torch.equal(other(samples, outcome), loss(samples, outcome))
+
+
+def test_other_layouts_masks_and_weights_reach_the_objective(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    mask = torch.arange(32) % 2 == 0
+    outcome[~mask] = torch.nan
+    loss = stakes.DecisionAwareLoss(aware, member_dim=0)
+    expected = aware.from_samples(samples[mask], outcome[mask]).mean().total
+    torch.testing.assert_close(loss(samples.movedim(-2, 0), outcome, mask=mask), expected)
+
+
+def test_moves_to_another_type(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = (values.double() for values in draw())
+    loss = stakes.DecisionAwareLoss(aware).double()
+    loss.estimate_scales(samples, outcome)
+    assert loss(samples, outcome).dtype == torch.float64
+
+
+def test_gradient_is_that_of_the_objective(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    samples.requires_grad_()
+    loss = stakes.DecisionAwareLoss(aware)
+    loss.estimate_scales(samples, outcome)
+    scaled = aware.estimate_scales(stakes.TrainingDraw.from_samples(samples.detach(), outcome))
+    (gradient,) = torch.autograd.grad(loss(samples, outcome), samples)
+    expected = torch.autograd.grad(scaled.from_samples(samples, outcome).mean().total, samples)
+    torch.testing.assert_close((gradient,), expected)
+
+
+def test_loss_is_one_where_its_scales_were_estimated(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    score_only = stakes.DecisionAwareLoss(replace(aware, decision_weight=0.0))
+    score_only.estimate_scales(samples, outcome)
+    assert score_only(samples, outcome).item() == pytest.approx(1.0)
+    assert score_only.terms is not None
+    assert score_only.terms.decision is None
+
+
+def test_case_weights_count_cases(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    weight = torch.zeros(32)
+    weight[3], weight[7] = 1.0, 3.0
+    loss = stakes.DecisionAwareLoss(aware)
+    apart = [loss(samples[row : row + 1], outcome[row : row + 1]) for row in (3, 7)]
+    torch.testing.assert_close(loss(samples, outcome, case_weight=weight), (apart[0] + 3 * apart[1]) / 4)
+
+
+def test_without_a_process_group_the_parts_are_the_whole(aware: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    alone, shared = (stakes.DecisionAwareLoss(aware, across_processes=each) for each in (False, True))
+    for loss in (alone, shared):
+        loss.estimate_scales(samples, outcome)
+    torch.testing.assert_close(shared(samples, outcome), alone(samples, outcome))
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's own advice on workers and loggers
+def test_serves_in_a_lightning_module(aware: stakes.DecisionAwareObjective, tmp_path: Path) -> None:
+    import pytorch_lightning as lightning
+
+    class Forecaster(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = nn.Linear(4, 1)
+            self.loss = stakes.DecisionAwareLoss(aware)
+            self.seen: list[float] = []
+
+        def members(self, features: Tensor) -> Tensor:
+            noise = torch.randn(len(features), 10, 1)
+            return self.network(torch.cat([features[:, None].expand(-1, 10, -1), noise], -1))
+
+        def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
+            features, outcome = batch
+            if self.global_step == 0:
+                self.loss.estimate_scales(self.members(features), outcome)
+            loss = self.loss(self.members(features), outcome)
+            self.seen.append(float(self.loss.terms.score))
+            return loss
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+    torch.manual_seed(0)
+    features = torch.rand(256, 3)
+    data = DataLoader(TensorDataset(features, features.mean(1, keepdim=True)), batch_size=32, shuffle=True)
+    forecaster = Forecaster()
+    trainer = lightning.Trainer(
+        max_epochs=12,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(forecaster, data)
+    assert sum(forecaster.seen[-8:]) < 0.7 * sum(forecaster.seen[:8])
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    yield
+    torch.set_num_threads(1)

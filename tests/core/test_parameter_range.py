@@ -1,4 +1,4 @@
-"""A parameter that is a range: its words, its values, and that nothing is reckoned with it."""
+"""A parameter that is a range: its words, its values, the column of features that holds it, and refusals."""
 
 import math
 from collections.abc import Callable
@@ -10,8 +10,9 @@ import torch
 
 import stakes
 from stakes import CVaRCost, ImbalanceCost, NewsvendorCost, ParameterRange, ProtectionCost, ShortfallCost
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import parameter_value, ranged_parameter, refuse_range, with_parameter
-from stakes.errors import CostError
+from stakes.errors import CostError, SettingError
 
 RANGE = ParameterRange(1, 50)
 SHARES = torch.linspace(0, 1, 1001, dtype=torch.float64)
@@ -177,3 +178,50 @@ def test_values_beyond_the_range_are_named() -> None:
     for least, most, named in ((0.5, 3, "0.5"), (3, np.nextafter(50.0, 51), "50"), (math.nan, 2, "nan")):
         with pytest.raises(CostError, match=f"penalty must lie in 1 to 50.* got {named}"):
             ranged.require_inside(least, most)
+
+
+COST = ShortfallCost(ParameterRange(2, 50))
+FEATURES = torch.rand(7, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_without_a_range_all_stays_as_it_is() -> None:
+    cost = ShortfallCost(5.0)
+    column = ParameterColumn.of(cost)
+    assert column.width == 0
+    assert column.spread(4).shape == (4, 0)
+    for same in (column.seen, column.unmoved, column.without):
+        assert same(FEATURES) is FEATURES
+    assert column.replaced(FEATURES, torch.empty(7, 0)) is FEATURES
+    assert column.cost(cost, FEATURES) is cost
+    with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
+        ParameterColumn.of(cost, conditioned=True)
+
+
+def test_models_see_the_column_only_where_they_are_conditioned() -> None:
+    column, seeing = ParameterColumn.of(COST), ParameterColumn.of(COST, conditioned=True)
+    rows = torch.cat([FEATURES, column.spread(7).float()], 1)
+    assert torch.equal(column.seen(rows), FEATURES)
+    assert torch.equal(column.unmoved(rows), FEATURES)
+    assert torch.equal(seeing.seen(rows)[:, :3], FEATURES)
+    expected = COST.penalty.standardised(rows[:, 3])  # type: ignore[union-attr]
+    assert torch.equal(seeing.seen(rows)[:, 3], expected)
+    assert torch.equal(seeing.unmoved(rows)[:, 3], torch.zeros(7))
+
+
+def test_each_case_pays_by_its_own_column() -> None:
+    column = ParameterColumn.of(COST)
+    rows = column.replaced(torch.cat([FEATURES, torch.ones(7, 1)], 1), torch.arange(2.0, 9.0)[:, None])
+    own = column.cost(COST, rows)
+    assert isinstance(own, ShortfallCost)
+    assert torch.equal(own.penalty, torch.arange(2.0, 9.0))  # type: ignore[arg-type]
+    number = ShortfallCost(5.0)
+    assert column.cost(number, rows) is number
+
+
+def test_any_stretch_of_cases_covers_the_range_evenly() -> None:
+    column = ParameterColumn.of(COST)
+    values = column.spread(1000)[:, 0].log().numpy()
+    assert np.array_equal(values[:300], column.spread(300)[:, 0].log().numpy())
+    for stretch in (values[:50], values[300:350], values[950:]):
+        places = np.sort((stretch - np.log(2)) / np.log(25))
+        assert np.abs(places - (np.arange(50) + 0.5) / 50).max() < 0.05

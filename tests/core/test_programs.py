@@ -1,22 +1,40 @@
-"""Scenario programs: gradients, recourse, wrong matrices."""
+"""Scenario programs: actions, gradients, recourse, and wrong or hostile numbers."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from core.random_programs import random_programs
+from example_counts import examples
+from hostile_programs import WAYS, spoilt
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from stakes import (
+    AllocationCost,
+    ArbitrageCost,
+    Cost,
     CVaRCost,
+    DecisionScore,
     InteriorPoint,
+    NewtonBisection,
     Program,
     Quantity,
     ScenarioProgram,
+    ScheduleCost,
+    ShortfallCost,
     StorageCost,
+    cost_function,
     optimal_action,
     solve_action,
 )
-from stakes.errors import CostError, NonFiniteError, ShapeError, StakesError, StakesWarning
+from stakes.argument_checks import unwatched
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
+from stakes.programs.gradient import implicit_change
+from stakes.programs.vector_actions import PartlyFree, ProgramCost, action_parts, program_action
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -48,9 +66,9 @@ def program() -> ScenarioProgram:
 
 def test_gradient_by_the_members(program: ScenarioProgram) -> None:
     members, weights = double(2, 2, 2, seed=7).requires_grad_(), double(2, 2, seed=8).abs()
-    for given in (None, weights):
+    for weighted in (None, weights):
         assert torch.autograd.gradcheck(
-            lambda samples, given=given: program.solve(samples, given, EXACT, gradient=True).action,
+            lambda samples, weighted=weighted: program.solve(samples, weighted, EXACT, gradient=True).action,
             (members,),
             eps=1e-4,  # where the same limits bind, the action is linear in the members
             atol=1e-6,
@@ -165,3 +183,248 @@ def test_a_number_of_words_has_no_gradient_and_says_so() -> None:
     price = torch.tensor(3.0, requires_grad=True)
     with pytest.warns(StakesWarning, match=r"no gradient by the parameters of this cost \(numbers.price\)"):
         Program({"plan": Quantity(cost="price - outcome", upper=1)}, numbers={"price": price})
+
+
+COST = ScheduleCost(4.0, 1.0, quadratic=0.5, ramp=0.3)
+
+
+def members(*shape: int) -> torch.Tensor:
+    return 2 + torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_a_schedule_is_a_program_with_free_parts() -> None:
+    assert isinstance(COST, ProgramCost)
+    assert isinstance(COST, PartlyFree)
+
+
+FUNCTION = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, convex=True, parts=3)
+
+
+@pytest.mark.parametrize(
+    ("cost", "parts"),
+    [
+        (COST, 4),
+        (CVaRCost(COST, 0.5), 4),
+        (ArbitrageCost(1.0, 1.0, 0.9, 0.1), 8),
+        (FUNCTION, 3),
+        (ShortfallCost(5.0), 1),
+        (CVaRCost(ShortfallCost(5.0), 0.5), 1),
+    ],
+)
+def test_how_many_parts_an_action_of_four_outcomes_has(cost: Cost, parts: int) -> None:
+    assert action_parts(cost, 4) == parts
+
+
+def test_nothing_is_looked_at_on_an_accelerator() -> None:
+    samples = torch.cat([members(2, 6, 4), torch.ones(2, 6, 4, dtype=torch.float64)]).requires_grad_()
+    with unwatched():
+        blind = optimal_action(COST, samples)
+    seen = optimal_action(COST, samples)
+    torch.testing.assert_close(blind, seen, rtol=0.0, atol=1e-6)
+    ours, theirs = (torch.autograd.grad(each.square().sum(), samples)[0] for each in (blind, seen))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "cost", [ScheduleCost(4.0, 1.0), AllocationCost(4.0, 1.0, 3.0), AllocationCost(4.0, 1.0, 99.0)]
+)
+@pytest.mark.parametrize("solver", [None, InteriorPoint()])
+def test_costs_on_an_accelerator_with_and_without_limits_that_bind(
+    cost: ScheduleCost | AllocationCost, solver: InteriorPoint | None
+) -> None:
+    samples = members(2, 6, 4).requires_grad_()
+    with unwatched():
+        blind = optimal_action(cost, samples, solver)
+    torch.testing.assert_close(blind, optimal_action(cost, samples, solver), rtol=0.0, atol=1e-6)
+    assert bool(torch.isfinite(torch.autograd.grad(blind.sum(), samples)[0]).all())
+
+
+def test_the_decision_score_charges_the_schedule() -> None:
+    samples, outcome = members(3, 6, 4).requires_grad_(), members(3, 4)
+    score = DecisionScore(COST)(samples, outcome)
+    torch.testing.assert_close(score, COST(optimal_action(COST, samples), outcome))
+    (gradient,) = torch.autograd.grad(score.sum(), samples)
+    assert bool((gradient != 0).any())
+
+
+def test_under_vmap_and_over_several_axes() -> None:
+    samples = members(2, 3, 6, 4)
+    whole = optimal_action(COST, samples)
+    assert whole.shape == (2, 3, 4)
+    mapped = torch.func.vmap(lambda each: optimal_action(COST, each))(samples)
+    torch.testing.assert_close(mapped, whole, rtol=0.0, atol=1e-6)
+
+
+def test_without_limits_nothing_is_solved() -> None:
+    found = program_action(ScheduleCost(4.0, 1.0), members(3, 6, 4), None)
+    assert float(found.gap.max()) == float(found.residual.max()) == 0.0
+    assert bool(found.solved.all())
+    assert bool(found.interior.all())
+
+
+def test_wrong_solver() -> None:
+    with pytest.raises(SettingError, match="InteriorPoint"):
+        solve_action(COST, members(3, 6, 4), NewtonBisection())
+
+
+EYE = torch.eye(2)
+NUMBERS = {"T": EYE, "W": torch.ones(2), "h_y": EYE, "q": torch.ones(2), "G": EYE, "g": torch.ones(2)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ({"g": torch.tensor([1.0, torch.nan])}, NonFiniteError, "g must not be NaN or minus infinity"),
+        ({"upper": torch.tensor([1.0, -torch.inf])}, NonFiniteError, "upper must not be NaN or minus infinity"),
+        ({"lower": torch.tensor([1.0, torch.inf])}, NonFiniteError, "lower must not be NaN or infinity"),
+        ({"W": torch.tensor([1.0, 0.0])}, CostError, "W must be positive"),
+        ({"P": torch.tensor([[1.0, 2.0], [0.0, 1.0]])}, CostError, "P must be symmetric"),
+        ({"P": torch.tensor([[1.0, 2.0], [2.0, 1.0]])}, CostError, "P must be positive semidefinite"),
+        ({"Q": torch.tensor([1.0, -1.0])}, CostError, "Q must be positive semidefinite"),
+    ],
+)
+def test_refused(wrong: dict[str, Tensor], error: type[StakesError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        ScenarioProgram(**NUMBERS | wrong)
+
+
+def test_what_is_no_limit_and_what_is_just_convex_is_allowed() -> None:
+    free = {"lower": torch.tensor([0.0, -torch.inf]), "upper": torch.tensor([1.0, torch.inf])}
+    assert ScenarioProgram(**NUMBERS | free, P=torch.ones(2, 2), Q=torch.zeros(2, 2)).parts == 2
+
+
+TO_THE_END = InteriorPoint(iterations=60, tolerance=1e-12)
+
+
+def test_by_rows_prices_and_slope() -> None:
+    generator = torch.Generator().manual_seed(0)
+    data = random_programs(generator, "solvable")
+    solution = TO_THE_END.solve(data)
+    assert bool(solution.solved.all())
+
+    def normal(like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=generator, dtype=torch.float64)
+
+    rows, prices, slope = normal(data.h), normal(data.q), normal(data.p)
+    step = 1e-6
+    ahead, behind = (
+        TO_THE_END.solve(replace(data, h=data.h + s * rows, q=data.q + s * prices, p=data.p + s * slope)).iterate.a
+        for s in (step, -step)
+    )
+    moved = implicit_change(data, solution, rows, prices, slope)
+    assert float(moved.abs().max()) > 0.01
+    torch.testing.assert_close(moved, (ahead - behind) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_not_solved_stays() -> None:
+    data = random_programs(torch.Generator().manual_seed(0), "solvable")
+    solution = TO_THE_END.solve(data)
+    unsolved = solution._replace(solved=torch.zeros_like(solution.solved))
+    assert float(implicit_change(data, unsolved, torch.ones_like(data.h), None, None).abs().max()) == 0.0
+
+
+def battery_gradient(prices: list[float]) -> Tensor:
+    """By the prices of hours, for a battery without losses or wear."""
+    members = torch.tensor([prices], dtype=torch.float64)[None].requires_grad_()
+    action = optimal_action(ArbitrageCost(power=1.0, energy=1.5, efficiency=1.0), members)
+    (gradient,) = torch.autograd.grad((action * torch.arange(8.0)).sum(), members)
+    return gradient
+
+
+def test_no_gradient_by_prices_where_many_actions_cost_the_same() -> None:
+    assert float(battery_gradient([1.0, 1.0, 2.0, 2.0]).abs().max()) == 0.0
+    assert float(battery_gradient([1.0, 1.5, 3.0, 2.0]).abs().max()) < 1e-6  # a corner
+
+
+def test_a_limit_whose_price_is_small_still_blocks() -> None:
+    """1/2 a^2 - y a with a <= 1, for y just above 1 and just below it."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    program = ScenarioProgram(T=0 * one, W=one[0], h_y=0 * one, q=one[0], P=one, p_y=-one, upper=one[0])
+    members = torch.tensor([1.001, 0.999], dtype=torch.float64)[:, None, None].requires_grad_()
+    action = program.solve(members, gradient=True).action
+    (gradient,) = torch.autograd.grad(action.sum(), members)
+    torch.testing.assert_close(gradient.flatten(), torch.tensor([0.0, 1.0]).double(), rtol=0.0, atol=1e-4)
+
+
+COSTS = {
+    "schedule": ScheduleCost(4.0, 1.0, ramp=0.3),
+    "quadratic schedule": ScheduleCost(4.0, 1.0, quadratic=0.5, ramp=0.3),
+    "allocation": AllocationCost(4.0, 1.0, budget=2.0),
+    "storage": StorageCost(1.0, 3.0, 0.1, power=0.8, energy=1.5),
+    "arbitrage": ArbitrageCost(power=0.5, energy=1.2, quadratic=0.1),
+}
+MEMBERS = 2 + torch.randn(3, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+@given(st.sampled_from(sorted(WAYS)), st.integers(0, 10_000), st.sampled_from([None, 0.01]))
+@examples(16)
+def test_a_spoilt_case_is_refused_flagged_or_right(way: str, seed: int, smoothing: float | None) -> None:
+    spoilt(way, seed, smoothing)
+
+
+@pytest.mark.parametrize("value", [torch.nan, 1e200])
+@pytest.mark.parametrize("kind", COSTS)
+def test_a_case_without_numbers_is_not_certified_and_spoils_no_other(kind: str, value: float) -> None:
+    members = MEMBERS.clone()
+    members[1, 0, 0] = value
+    leaf = members.requires_grad_()
+    solution, plain = (solve_action(COSTS[kind], each, check=False) for each in (leaf.detach(), MEMBERS))
+    kept = torch.tensor([0, 2])
+    assert solution.certified[kept].all()
+    assert bool(torch.isfinite(solution.action[solution.certified]).all())
+    torch.testing.assert_close(solution.action[kept], plain.action[kept], rtol=0.0, atol=1e-6)
+    (gradient,) = torch.autograd.grad(optimal_action(COSTS[kind], leaf, check=False)[kept].sum(), leaf)
+    assert bool(torch.isfinite(gradient[kept]).all())
+
+
+@pytest.mark.parametrize("kind", COSTS)
+def test_members_without_numbers_are_refused(kind: str) -> None:
+    with pytest.raises(NonFiniteError, match="samples must be finite"):
+        solve_action(COSTS[kind], torch.full_like(MEMBERS, torch.nan))
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda size: ScheduleCost(4.0, 1.0, ramp=0.3 * size),
+        lambda size: AllocationCost(4.0, 1.0, budget=2.0 * size),
+        lambda size: StorageCost(1.0, 3.0, 0.1, power=0.8 * size, energy=1.5 * size),
+        lambda size: ArbitrageCost(power=0.5, energy=1.2, quadratic=0.1 * max(size, 1e-3)),
+    ],
+)
+def test_the_unit_does_not_matter(cost: Callable[[float], Cost], size: float) -> None:
+    size = max(size, 1e-3) if isinstance(cost(size), ArbitrageCost) else size  # its prices are beside one of 1
+    own, plain = (solve_action(cost(each), each * MEMBERS) for each in (size, 1.0))
+    assert bool(own.certified.all())
+    torch.testing.assert_close(own.expected_cost / size, plain.expected_cost, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", COSTS)
+def test_one_member_one_hour_equal_members_and_many_cases_alike(kind: str) -> None:
+    cost = COSTS[kind]
+    for members in (MEMBERS[:, :1], MEMBERS[..., :1], MEMBERS[:, :1, :1], MEMBERS[:, :1].expand(3, 4, 3)):
+        assert bool(solve_action(cost, members).certified.all())
+    alike = optimal_action(cost, MEMBERS[:1].expand(200, 4, 3))
+    torch.testing.assert_close(alike, alike[:1].expand_as(alike), rtol=0.0, atol=1e-12)
+
+
+def test_a_schedule_between_bounds_that_meet_stays_there() -> None:
+    cost = ScheduleCost(4.0, 1.0, ramp=0.5, lower=torch.tensor([1.0, 1.0, 0.0]), upper=torch.tensor([1.0, 3.0, 3.0]))
+    solution = solve_action(cost, MEMBERS)
+    assert bool(solution.certified.all())
+    assert solution.action[:, 0].tolist() == pytest.approx([1.0] * 3)
+
+
+def test_bounds_that_a_ramp_cannot_follow_are_flagged_in_their_case_alone() -> None:
+    lower = torch.zeros(3, 3)
+    lower[1, 2] = 5.0
+    upper = torch.full((3, 3), 9.0)
+    upper[1, 1] = 1.0
+    solution = solve_action(ScheduleCost(4.0, 1.0, ramp=0.5, lower=lower, upper=upper), MEMBERS)
+    assert solution.certified.tolist() == [True, False, True]
+
+
+def test_a_bound_that_is_no_number_is_refused() -> None:
+    with pytest.raises(CostError, match=r"lower must not lie above upper, got 0[.]0 and nan"):
+        ScheduleCost(4.0, 1.0, upper=torch.nan)

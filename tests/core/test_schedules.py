@@ -1,14 +1,28 @@
-"""Schedules and allocations: closed forms against programs and cvxpy, limits, wrong parameters."""
+"""Schedules and allocations: closed forms and exact solvers against programs and cvxpy, gradients, limits, refusals."""
 
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from stakes import AllocationCost, InteriorPoint, ScheduleCost, optimal_action, solve_action
+from stakes import (
+    AllocationCost,
+    ArbitrageCost,
+    Cost,
+    InteriorPoint,
+    ScheduleCost,
+    StorageCost,
+    optimal_action,
+    solve_action,
+)
+from stakes.argument_checks import unwatched
 from stakes.errors import CostError, ShapeError
+from stakes.programs.schedules import budgeted_action, ramped_action
+from stakes.programs.vector_cost import AT_BOUND, BETWEEN, PartAction, PartCosts, parameter_parts, redone, take_lists
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -168,3 +182,292 @@ def test_single_precision_breaks_no_bound_where_a_solver_is_asked_for() -> None:
     cost = ScheduleCost(short=3.0, long=1.0, lower=0.3)
     solved, exact = solve_action(cost, samples, InteriorPoint()), solve_action(cost, samples)
     torch.testing.assert_close(solved.action, exact.action, rtol=1e-7, atol=1e-6)
+
+
+TO_THE_END = InteriorPoint(iterations=60, tolerance=1e-11)
+
+
+def days(kind: str, seed: int = 0, cases: int = 6, count: int = 7, hours: int = 6) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    values = 2 + 0.7 * torch.randn(cases, count, hours, generator=generator, dtype=torch.float64).cumsum(-1)
+    return {"plain": values, "tied": values.round(), "dark": (values - 2).clamp(min=0.0)}[kind]
+
+
+def expected(cost: ScheduleCost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor:
+    paid = cost(action, samples.movedim(-2, 0))
+    return paid.mean(0) if weights is None else (weights.mT * paid).sum(0) / weights.sum(-1)
+
+
+COSTS = {
+    "straight": ScheduleCost(4.0, 1.0, ramp=0.4),
+    "curved": ScheduleCost(4.0, 1.0, 0.6, 0.4, upper=3.0),
+    "partly curved": ScheduleCost(9.0, 0.5, torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0, 0.0]), 1.0, lower=-9.0),
+    "own prices": ScheduleCost(torch.linspace(1, 9, 6), torch.ones(6, 1), 0.1, torch.linspace(0.1, 1, 6)[:, None]),
+}
+
+
+@pytest.mark.parametrize("kind", ["plain", "tied", "dark"])
+@pytest.mark.parametrize("name", COSTS)
+def test_nothing_costs_less_than_the_exact_action(name: str, kind: str) -> None:
+    cost, samples = COSTS[name], days(kind)
+    weights = days("plain", seed=1)[..., 0].abs() if kind == "dark" else None
+    solution = solve_action(cost, samples, weights=weights)
+    assert bool(solution.certified.all())
+    assert solution.gap is not None
+    assert float(solution.gap.max()) < 1e-9
+    with unwatched():
+        blind = solve_action(cost, samples, weights=weights)
+    assert bool(blind.certified.all())
+    torch.testing.assert_close(blind.expected_cost, solution.expected_cost, rtol=1e-12, atol=1e-12)
+    assert float(solution.residual.max()) < 1e-11
+    solved = cost.program(6).solve(samples, weights, TO_THE_END).action
+    saved = expected(cost, solution.action, samples, weights) - expected(cost, solved, samples, weights)
+    assert float(saved.max()) < 1e-9
+    ramp = cost.ramp if isinstance(cost.ramp, Tensor) else torch.tensor(cost.ramp)
+    assert bool((solution.action.diff(dim=-1).abs() <= ramp + 1e-9).all())
+
+
+@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("name", ["straight", "curved", "partly curved"])
+def test_gradient(name: str, blind: bool) -> None:
+    samples = days("plain", seed=2, cases=2).requires_grad_()
+
+    def action(members: Tensor) -> Tensor:
+        if not blind:
+            return optimal_action(COSTS[name], members)
+        with unwatched():
+            return optimal_action(COSTS[name], members)
+
+    assert torch.autograd.gradcheck(action, (samples,), eps=1e-7, atol=1e-6, rtol=1e-4, fast_mode=True)
+
+
+@pytest.mark.parametrize("hours", [1, 2, 3])
+def test_short_days(hours: int) -> None:
+    samples, cost = days("plain", hours=hours), ScheduleCost(4.0, 1.0, 0.5, ramp=0.1)
+    solution = solve_action(cost, samples)
+    assert bool(solution.certified.all())
+    solved = cost.program(hours).solve(samples, None, TO_THE_END).action
+    torch.testing.assert_close(solution.action, solved, rtol=0.0, atol=1e-6)
+
+
+def test_the_proof_fails_elsewhere() -> None:
+    samples, cost = days("plain"), COSTS["straight"]
+    costs = PartCosts.of(cost, samples, None)
+    ramp = torch.full((6, 1), 0.4, dtype=torch.float64)
+    exact = ramped_action(costs, costs.best().action, ramp)
+    assert float(exact.residual.max()) < 1e-11
+    wrong = ramped_action(costs, costs.best().action - 0.5, ramp)  # what it takes for the free action is not
+    assert not bool((wrong.residual <= 1e-3).any())
+
+
+def test_bounds_that_no_ramp_joins_are_flagged() -> None:
+    lower, upper = torch.tensor([3.0, 0.0, 0.0]), torch.tensor([4.0, 1.0, 1.0])
+    impossible = ScheduleCost(4.0, 1.0, ramp=0.4, lower=lower, upper=upper)
+    samples = days("plain", hours=3).requires_grad_()
+    solution = solve_action(impossible, samples)
+    assert not bool(solution.certified.any())
+    assert not bool(torch.autograd.grad(optimal_action(impossible, samples).sum(), samples)[0].any())
+
+
+def test_a_case_without_a_number_does_not_spoil_others() -> None:
+    samples = days("plain")
+    spoilt = torch.cat([samples[:1] * torch.nan, samples[1:]])
+    solution = solve_action(COSTS["curved"], spoilt, check=False)
+    assert solution.certified.tolist() == [False] + [True] * 5
+    torch.testing.assert_close(solution.action[1:], solve_action(COSTS["curved"], samples[1:]).action)
+
+
+def test_large_and_small_units() -> None:
+    samples, unit = days("plain"), 1e9
+    plain = optimal_action(ScheduleCost(4.0, 1.0, 0.6, 0.4), samples)
+    large = solve_action(ScheduleCost(4e-6, 1e-6, 0.6e-6 / unit, 0.4 * unit), unit * samples)
+    assert bool(large.certified.all())
+    torch.testing.assert_close(large.action / unit, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lower", [-1e12, -1e15, -1e20])
+def test_a_bound_that_stands_for_none_costs_no_digits(lower: float) -> None:
+    samples = 3 * torch.randn(50, 20, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    near, far = (solve_action(ScheduleCost(3.0, 1.0, 1.0, 0.4, lower=bound), samples) for bound in (-100.0, lower))
+    assert bool(far.certified.all())
+    torch.testing.assert_close(far.action, near.action, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("fill", [1e12, 9.97e36])
+def test_a_member_without_weight_costs_no_digits(fill: float) -> None:
+    samples = 3 * torch.randn(50, 20, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights, cost = torch.ones(20, dtype=torch.float64), ScheduleCost(3.0, 1.0, 1.0, 0.4)
+    weights[0] = 0.0
+    alone = solve_action(cost, samples[:, 1:])
+    samples[:, 0] = fill
+    solution = solve_action(cost, samples, weights=weights)
+    assert bool(solution.certified.all())
+    torch.testing.assert_close(solution.action, alone.action, rtol=0.0, atol=1e-9)
+
+
+def allocation_cost(cost: AllocationCost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor:
+    paid = cost(action, samples.movedim(-2, 0))
+    return paid.mean(0) if weights is None else (weights.mT * paid).sum(0) / weights.sum(-1)
+
+
+ALLOCATIONS = {
+    "alike": AllocationCost(4.0, 1.0, 5.0),
+    "own prices": AllocationCost(torch.tensor([1.0, 2.0, 4.0, 3.0]), 0.1, torch.tensor([[1.0], [5.0], [9.0]])),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_nothing_costs_less_than_the_exact_allocation(name: str, weighted: bool) -> None:
+    cost, samples = ALLOCATIONS[name], members(3, 9, 4)
+    weights = members(3, 9, seed=1).abs() if weighted else None
+    solution = solve_action(cost, samples, weights=weights)
+    assert bool(solution.certified.all())
+    assert solution.gap is not None
+    assert float(solution.gap.max()) < 1e-9
+    with unwatched():
+        blind = solve_action(cost, samples, weights=weights)
+    assert bool(blind.certified.all())
+    torch.testing.assert_close(blind.expected_cost, solution.expected_cost, rtol=1e-12, atol=1e-12)
+    solved = cost.program(4).solve(samples, weights, TO_THE_END).action
+    saved = allocation_cost(cost, solution.action, samples, weights) - allocation_cost(cost, solved, samples, weights)
+    assert float(saved.max()) < 1e-9
+    assert bool((solution.action >= 0).all())
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_gradient_of_an_allocation(name: str) -> None:
+    samples = members(3, 5, 4).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda each: optimal_action(ALLOCATIONS[name], each),
+        (samples,),
+        eps=1e-7,
+        atol=1e-6,
+        rtol=1e-4,
+        fast_mode=True,
+    )
+
+
+def test_places_that_are_alike_get_the_same() -> None:
+    samples = members(1, 9, 1).expand(1, 9, 3)
+    action = optimal_action(AllocationCost(4.0, 1.0, 3.0), samples)
+    torch.testing.assert_close(action, torch.ones(1, 3, dtype=torch.float64))
+
+
+def test_the_proof_fails_where_the_budget_does_not_bind() -> None:
+    samples = members(2, 9, 4)
+    costs = PartCosts.of(AllocationCost(4.0, 1.0, 100.0), samples, None)
+    budgeted = budgeted_action(costs, samples, torch.full((2, 1), 100.0, dtype=torch.float64))
+    assert bool((budgeted.residual > 1e-3).all())
+
+
+def cost_of_parts(cost: ScheduleCost, action: Tensor, samples: Tensor, weights: Tensor) -> Tensor:
+    off = action[:, None] - samples  # (B, M, A)
+    paid = cost.short * torch.relu(-off) + cost.long * torch.relu(off) + 0.5 * cost.quadratic * off**2
+    return (weights[..., None] * paid).sum(1) / weights.sum(-1)[:, None]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("quadratic", [0.0, 0.8])
+def test_no_other_action_of_a_part_costs_less(quadratic: float, weighted: bool) -> None:
+    samples, cost = members(3, 7, 2), ScheduleCost(4.0, 1.0, quadratic, upper=3.0)
+    weights = members(3, 7, seed=1).abs() if weighted else None
+    best = PartCosts.of(cost, samples, weights).best().action
+    shares = torch.ones(3, 7, dtype=torch.float64) if weights is None else weights
+    least = cost_of_parts(cost, best, samples, shares)
+    for other in torch.linspace(0.0, 3.0, 61, dtype=torch.float64):
+        assert bool((cost_of_parts(cost, other.expand(3, 2), samples, shares) >= least - 1e-12).all())
+
+
+def test_slopes_are_those_beside_an_action() -> None:
+    samples, cost = members(2, 5, 3), ScheduleCost(4.0, 1.0, 0.8)
+    costs, shares = PartCosts.of(cost, samples, None), torch.ones(2, 5, dtype=torch.float64)
+    at, step = costs.members[..., 2], 1e-6
+    slopes = costs.slopes(at, torch.full((2, 1), 1e-12, dtype=torch.float64))
+    middle, below, above = (cost_of_parts(cost, at + change, samples, shares) for change in (0.0, -step, step))
+    torch.testing.assert_close(slopes.least, (middle - below) / step, rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(slopes.most, (above - middle) / step, rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(slopes.most - slopes.least, torch.ones_like(at), rtol=0.0, atol=1e-9)  # 5 / 5 members
+
+
+def test_parts_move_with_what_holds_their_leader() -> None:
+    samples = members(1, 5, 4).requires_grad_()
+    costs = PartCosts.of(ScheduleCost(4.0, 1.0, torch.tensor([1.0, 3.0, 1.0, 1.0])), samples, None)
+    held_by = torch.tensor([[BETWEEN, BETWEEN, 3 * 5 + 4, AT_BOUND]])
+    found = PartAction(torch.zeros(1, 4, dtype=torch.float64), held_by, torch.tensor([[1, 1, 2, 3]]))
+    action = costs.with_gradient(found, samples, None)
+    assert torch.equal(action.detach(), found.action)
+    of_part = [torch.autograd.grad(action[0, part], samples, retain_graph=True)[0][0] for part in range(4)]
+    together = torch.tensor([0.25, 0.75, 0.0, 0.0]).double().expand(5, 4) / 5  # by their curvatures
+    torch.testing.assert_close(of_part[0], together)
+    torch.testing.assert_close(of_part[1], together)
+    highest = torch.zeros(5, 4, dtype=torch.float64)
+    highest[int(samples[0, :, 3].argmax()), 3] = 1.0
+    assert torch.equal(of_part[2], highest)
+    assert not bool(of_part[3].any())
+
+
+def test_only_what_breaks_a_limit_is_solved_and_all_is_where_nobody_can_look() -> None:
+    allowed, alone = torch.tensor([True, False, True]), (torch.zeros(3, 2), torch.zeros(3))
+    asked: list[object] = []
+
+    def solve(places: Tensor | None) -> tuple[Tensor, ...]:
+        asked.append(None if places is None else places.tolist())
+        count = 3 if places is None else len(places)
+        return torch.ones(count, 2), torch.ones(count)
+
+    seen = redone(allowed, alone, solve)
+    with unwatched():  # as in training
+        unseen = redone(allowed, alone, solve)
+    blind = torch.func.vmap(lambda each: redone(each, alone, solve))(allowed[None])
+    assert asked == [[1], [1], None]
+    assert all(torch.equal(one, other) for one, other in zip(seen, unseen, strict=True))
+    assert all(torch.equal(one, other[0]) for one, other in zip(seen, blind, strict=True))
+    assert seen[1].tolist() == [0.0, 1.0, 0.0]
+    assert redone(torch.tensor([True]), (torch.zeros(1),), solve)[0].tolist() == [0.0]
+
+
+def test_a_parameter_of_another_length() -> None:
+    with pytest.raises(ShapeError, match="short must be one number, or one for each of 4 outcomes, got 3"):
+        parameter_parts(ScheduleCost(torch.ones(3), 1.0), "short", 4, None)
+
+
+LISTED: dict[str, Callable[[Any], Cost]] = {
+    "schedule": lambda each: ScheduleCost(short=each, long=1.0, ramp=0.5),
+    "allocation": lambda each: AllocationCost(short=each, long=1.0, budget=4.0),
+    "storage": lambda each: StorageCost(price=each, short=9.0, long=0.0, power=1.0, energy=1.0),
+    "arbitrage": lambda each: ArbitrageCost(power=each, energy=2.0, quadratic=1.0),
+}
+
+
+@pytest.mark.parametrize("make", LISTED.values(), ids=COSTS)
+def test_lists_and_arrays_are_taken_as_tensors(make: Callable[[Any], Cost]) -> None:
+    samples, numbers = members(1, 4, 3), [1.0, 2.0, 3.0]
+    expected = optimal_action(make(torch.tensor(numbers, dtype=torch.float64)), samples)
+    assert torch.equal(optimal_action(make(numbers), samples), expected)
+    assert torch.equal(optimal_action(make(np.array(numbers)), samples), expected)
+
+
+def test_lists_of_anything_else_are_refused() -> None:
+    with pytest.raises(CostError, match=r"short must be numbers, one for each outcome, got \['much'\]"):
+        ScheduleCost(short=["much"], long=1.0)  # type: ignore[arg-type]
+
+
+def test_lists_of_unequal_lengths_are_refused() -> None:
+    for make in (
+        lambda: ScheduleCost(short=[1.0, 2.0], long=[1.0, 2.0, 3.0]),
+        lambda: ScheduleCost(1.0, 1.0, lower=[0.0, 1.0], upper=[4.0, 5.0, 6.0]),
+        lambda: StorageCost([1.0, 2.0], [3.0, 4.0, 5.0], 0.0, 1.0, 1.0),
+    ):
+        with pytest.raises(CostError, match=r"equally many, got: .* has 2, .* has 3"):
+            make()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert float(ScheduleCost(np.float32(2), np.int64(1)).short) == 2.0
+
+
+def test_what_is_a_number_already_stays_so() -> None:
+    cost = ScheduleCost(1.0, 2.0)
+    take_lists(cost)
+    assert (cost.short, cost.upper) == (1.0, None)

@@ -1,9 +1,10 @@
-"""The values, best actions and refusals of the costs that have a name."""
+"""Costs of one number: protocols, formulas, best actions, power curve, functions as costs, and refusals."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,12 +17,43 @@ from stakes import (
     ProtectionCost,
     ShortfallCost,
     StakesError,
+    StorageCost,
     WindDispatchCost,
+    cost_function,
     optimal_action,
     solve_action,
 )
-from stakes.costs.cost import ClosedFormCost, TotalCost
-from stakes.errors import CostError
+from stakes.actions.solve import case_bounds, expected_cost_of, member_costs
+from stakes.costs.cost import ClosedFormCost, TotalCost, require_bounds, require_cost
+from stakes.errors import CostError, ShapeError
+
+
+def test_a_class_is_a_cost_by_its_shape_alone() -> None:
+    class Plain:
+        lower, upper = 0.0, 1.0
+
+        def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+            return (action - outcome).squeeze(-1) ** 2
+
+    require_cost(Plain())
+    assert isinstance(Plain(), Cost)
+    assert not isinstance(Plain(), ClosedFormCost | TotalCost)
+    assert isinstance(ShortfallCost(5.0), TotalCost)
+
+
+@pytest.mark.parametrize("thing", [None, 3.0, torch.sub, "shortfall"])
+def test_what_cannot_serve_as_a_cost_is_refused(thing: Any) -> None:
+    with pytest.raises(CostError, match="cost must have lower, upper and be callable"):
+        require_cost(thing)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(0, 1), (-3.5, torch.tensor([0.0, 1.0])), (torch.tensor([[0.0], [1.0]]), torch.tensor([2.0, 3.0]))],
+)
+def test_ordered_bounds_pass(lower: Any, upper: Any) -> None:
+    require_bounds(lower, upper)
+
 
 DOUBLE = torch.float64
 
@@ -267,3 +299,151 @@ def test_a_hazard_far_rarer_than_a_false_alarm_is_dear_is_not_protected_against(
     assert solve(ProtectionCost(0.0, 1e-9), samples).item() == 0.0
     (gradient,) = torch.autograd.grad(optimal_action(ProtectionCost(0.0, 1e-9), samples).sum(), samples)
     assert not gradient.any()
+
+
+def test_power_curve_formula() -> None:
+    curve = PowerCurve()
+    hub = 7.0 * 10**0.143
+    expected = sigmoid(0.8 * (hub - 9)) * sigmoid(-2 * (hub - 22))
+    assert curve(torch.tensor(7.0, dtype=DOUBLE)).item() == pytest.approx(expected, rel=1e-14)
+
+
+def test_power_curve_has_ramp_plateau_and_cutoff() -> None:
+    curve = PowerCurve(shear=0.0)
+    ramp = curve(torch.linspace(0, 15, 100, dtype=DOUBLE))
+    plateau = curve(torch.linspace(15, 19, 50, dtype=DOUBLE))
+    cutoff = curve(torch.linspace(19, 40, 100, dtype=DOUBLE))
+    assert (ramp.diff() > 0).all()
+    assert ramp[0] < 1e-3
+    assert (plateau > 0.99).all()
+    assert (cutoff.diff() < 0).all()
+    assert cutoff[-1] < 1e-12
+    assert curve(torch.tensor(9.0)).item() == pytest.approx(0.5, abs=1e-6)
+    assert curve(torch.tensor(22.0)).item() == pytest.approx(0.5, abs=1e-4)
+
+
+def test_power_curve_keeps_the_shape() -> None:
+    assert PowerCurve()(torch.rand(2, 3, 4)).shape == (2, 3, 4)
+
+
+def test_hub_factor() -> None:
+    assert PowerCurve().hub_factor == pytest.approx(10**0.143)
+    assert PowerCurve(shear=0.0).hub_factor == 1.0
+    assert PowerCurve(hub_height=80.0, reference_height=20.0, shear=0.5).hub_factor == pytest.approx(2.0)
+    assert PowerCurve(shear=1.0).hub_speed(torch.tensor(3.0)).item() == pytest.approx(30.0)
+
+
+def test_gradient_keeps_its_digits_where_the_curve_is_all_but_flat() -> None:
+    speed = torch.tensor([-40.0, 0.0, 9.0, 16.0, 22.0, 60.0], dtype=DOUBLE, requires_grad=True)
+    curve = PowerCurve(shear=0.0)
+    (slope,) = torch.autograd.grad(curve(speed).sum(), speed)
+    up, down = 0.8 * (speed - 9), -2 * (speed - 22)
+    power = torch.sigmoid(up) * torch.sigmoid(down)
+    expected = power * (0.8 * torch.sigmoid(-up) - 2 * torch.sigmoid(-down))
+    torch.testing.assert_close(slope, expected.detach(), rtol=1e-9, atol=0.0)
+
+
+NO_POSITIVE_NUMBERS = (0.0, -1.0, math.nan, math.inf)
+NO_FINITE_NUMBERS = (math.nan, math.inf, -math.inf)
+BAD_CURVES: list[tuple[str, Callable[[Any], PowerCurve], float]] = [
+    *(("ramp_sharpness", lambda bad: PowerCurve(ramp_sharpness=bad), bad) for bad in NO_POSITIVE_NUMBERS),
+    *(("cutoff_sharpness", lambda bad: PowerCurve(cutoff_sharpness=bad), bad) for bad in NO_POSITIVE_NUMBERS),
+    *(("hub_height", lambda bad: PowerCurve(hub_height=bad), bad) for bad in NO_POSITIVE_NUMBERS),
+    *(("reference_height", lambda bad: PowerCurve(reference_height=bad), bad) for bad in NO_POSITIVE_NUMBERS),
+    *(("shear", lambda bad: PowerCurve(shear=bad), bad) for bad in NO_FINITE_NUMBERS),
+    *(("ramp_speed", lambda bad: PowerCurve(ramp_speed=bad), bad) for bad in (*NO_FINITE_NUMBERS, 22.0, 30.0)),
+    *(("cutoff_speed", lambda bad: PowerCurve(cutoff_speed=bad), bad) for bad in (*NO_FINITE_NUMBERS, 9.0, 3.0)),
+]
+
+
+@pytest.mark.parametrize(("field", "make", "bad"), BAD_CURVES)
+def test_bad_parameter_of_a_curve_is_named(field: str, make: Callable[[Any], Any], bad: Any) -> None:
+    with pytest.raises(CostError, match=rf"\b{field}\b"):
+        make(bad)
+
+
+def test_cost_function_drops_the_last_axis_for_one_outcome() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def squared(action: Tensor, outcome: Tensor) -> Tensor:
+        seen.append((*action.shape, -1, *outcome.shape))
+        return (action - outcome) ** 2
+
+    values = cost_function(squared, 0.0, 1.0)(torch.full((4, 1), 3.0), torch.full((6, 4, 1), 1.0))
+    assert seen == [(4, -1, 6, 4)]
+    assert torch.equal(values, torch.full((6, 4), 4.0))
+
+
+def test_cost_function_passes_all_axes_for_many_outcomes() -> None:
+    cost = cost_function(lambda action, outcome: ((action - outcome) ** 2).sum(-1), 0.0, 1.0)
+    values = cost(torch.full((4, 1), 3.0), torch.tensor([1.0, 2.0]).expand(6, 4, 2))
+    assert torch.equal(values, torch.full((6, 4), 5.0))
+
+
+def test_function_cost_is_a_cost_without_closed_form() -> None:
+    cost = cost_function(torch.sub, 0.0, 1.0)
+    assert isinstance(cost, Cost)
+    assert not isinstance(cost, ClosedFormCost)
+
+
+BAD_FUNCTIONS = [
+    *(("function", lambda bad: cost_function(bad, 0.0, 1.0), bad) for bad in (None, 3.0)),
+    *(("lower", lambda bad: cost_function(torch.sub, bad, 1.0), bad) for bad in (*NO_FINITE_NUMBERS, 1.0, 2.0)),
+    *(("upper", lambda bad: cost_function(torch.sub, 0.0, bad), bad) for bad in (*NO_FINITE_NUMBERS, 0.0, -2.0)),
+]
+
+
+@pytest.mark.parametrize(("field", "make", "bad"), BAD_FUNCTIONS)
+def test_bad_parameter_of_a_function_is_named(field: str, make: Callable[[Any], Any], bad: Any) -> None:
+    with pytest.raises(CostError, match=rf"\b{field}\b"):
+        make(bad)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, y: np.maximum(3 * (y - a), a - y),
+        lambda a, y: torch.from_numpy((a.numpy() - y.numpy()) ** 2),
+        lambda a, y: torch.as_tensor(np.abs(np.asarray(a) - np.asarray(y))),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:__array_wrap__")
+@pytest.mark.parametrize("parts", [None, 2])
+def test_numpy_in_a_function_is_refused_in_plain_words(function: Callable[..., Tensor], parts: int | None) -> None:
+    samples = torch.rand(4, 10, parts or 1, generator=torch.Generator().manual_seed(0))
+    for solve in (solve_action, optimal_action):
+        with pytest.raises((CostError, ShapeError), match=r"calls numpy|ndarray"):
+            solve(cost_function(function, 0.0, 1.0, parts=parts), samples)
+
+
+MEMBERS = torch.tensor([[[1.0], [2.0], [6.0]]], dtype=torch.float64)
+SQUARE = cost_function(lambda a, y: (a - y) ** 2, 0.0, 10.0)
+
+
+def test_means_over_the_members() -> None:
+    action = torch.tensor([3.0], dtype=torch.float64)
+    assert member_costs(SQUARE, action, MEMBERS.movedim(-2, 0)).tolist() == [[4.0], [1.0], [9.0]]
+    assert expected_cost_of(SQUARE, MEMBERS, None)(action).tolist() == [pytest.approx(14 / 3)]
+    weights = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
+    assert expected_cost_of(SQUARE, MEMBERS, weights)(action).tolist() == [4.0]
+
+
+def test_every_case_may_have_bounds_of_its_own() -> None:
+    lower, upper = case_bounds(ImbalanceCost(1.0, 1.0, 0.0, torch.tensor([5.0, 7.0])), MEMBERS.expand(2, 3, 1))
+    assert (lower.tolist(), upper.tolist()) == ([0.0, 0.0], [5.0, 7.0])
+
+
+def test_a_cost_of_the_wrong_shape() -> None:
+    with pytest.raises(ShapeError, match="must return a tensor of shape"):
+        expected_cost_of(cost_function(lambda a, y: (a - y).sum(), 0.0, 1.0), MEMBERS, None)(torch.ones(1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_a_program_says_is_the_mean_of_what_its_members_cost(weighted: bool) -> None:
+    battery = StorageCost(torch.tensor([1.0, 2.0, 1.5]), 4.0, 0.2, 0.5, 0.8)
+    members = torch.rand(4, 9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.rand(9, generator=torch.Generator().manual_seed(1), dtype=torch.float64) if weighted else None
+    solution = solve_action(battery, members, weights=weights)
+    paid = battery(solution.action, members.movedim(-2, 0))
+    expected = paid.mean(0) if weights is None else (weights[:, None] * paid).sum(0) / weights.sum()
+    torch.testing.assert_close(solution.expected_cost, expected, rtol=1e-8, atol=1e-8)

@@ -1,4 +1,4 @@
-"""Actions between walls: their gradient is that of their own differences, and they come to the exact ones."""
+"""Best actions on the log barrier: their gradient is that of their own differences, and they come to the exact ones."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,99 @@ import torch
 from core.random_programs import random_scenario_program
 from torch import Tensor
 
-from stakes import ArbitrageCost, CVaRCost, InteriorPoint, ScenarioProgram, ScheduleCost, StorageCost, optimal_action
+from stakes import (
+    ArbitrageCost,
+    CVaRCost,
+    DecisionScore,
+    ImbalanceCost,
+    InteriorPoint,
+    NewsvendorCost,
+    ProtectionCost,
+    ScenarioProgram,
+    ScheduleCost,
+    ShortfallCost,
+    StorageCost,
+    optimal_action,
+)
+from stakes.actions.solve import walled
 from stakes.errors import SettingError
 from stakes.programs.gradient import central_point
 
-MEMBERS = 2 + torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+SMOOTH = InteriorPoint(smoothing=0.01)
 COSTS = {
+    "protection": ProtectionCost(1.0, 0.5, sharpness=10.0),
+    "shortfall": ShortfallCost(5.0),
+    "imbalance": ImbalanceCost(3.0, 1.0, 0.0, 0.5),
+}
+
+
+def members(seed: int = 0) -> Tensor:
+    return torch.rand(6, 9, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def action_between_walls(cost: ProtectionCost, samples: Tensor, height: Tensor) -> Tensor:
+    """By bisection of the slope, which only rises."""
+    low, high = (torch.full_like(samples[:, 0, 0], bound) for bound in (cost.lower, cost.upper))
+    left, right = low.clone(), high.clone()
+    for _ in range(60):
+        middle = (left + right) / 2
+        leaf = middle.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(cost(leaf[:, None], samples.movedim(-2, 0)).mean(0).sum(), leaf)
+        rises = slope - height / (middle - low) + height / (high - middle) > 0
+        left, right = torch.where(rises, left, middle), torch.where(rises, middle, right)
+    return (left + right) / 2
+
+
+@pytest.mark.parametrize("kind", COSTS)
+def test_the_smoothed_gradient_is_that_of_the_barrier(kind: str) -> None:
+    cost, samples = COSTS[kind], members()
+    direction = members(1)
+    jacobian = torch.autograd.functional.jacobian(lambda each: optimal_action(cost, each, SMOOTH)[:, 0], samples)
+    slope = torch.einsum("bcmd,cmd->b", jacobian, direction)
+
+    def expected_cost(action: Tensor) -> Tensor:
+        return cost(action[..., None], samples.movedim(-2, 0)).mean(0)
+
+    bounds = tuple(torch.full((6,), bound, dtype=torch.float64) for bound in (cost.lower, cost.upper))
+    height = walled(cost, expected_cost, bounds, 0.01).height  # type: ignore[arg-type]
+    before, after = (action_between_walls(cost, samples + step * direction, height) for step in (-1e-5, 1e-5))
+    torch.testing.assert_close(slope, (after - before) / 2e-5, rtol=1e-3, atol=1e-6)
+
+
+def test_a_bound_blocks_the_exact_gradient_and_not_the_smoothed_one() -> None:
+    calm = (0.3 * members()).requires_grad_()  # a hazard is unlikely
+    exact, smooth = (optimal_action(COSTS["protection"], calm, solver) for solver in (None, SMOOTH))
+    assert float(exact.detach().abs().max()) == float(smooth.detach().abs().max()) == 0.0
+    of_exact, of_smooth = (torch.autograd.grad(each.sum(), calm)[0] for each in (exact, smooth))
+    assert float(of_exact.abs().max()) == 0.0
+    assert bool((of_smooth > 0).all())
+
+
+def test_a_cost_with_kinks_keeps_its_exact_gradient() -> None:
+    cost, samples = NewsvendorCost(3.0, 1.0, 0.0, 1.0), members().requires_grad_()
+    exact, smooth = (
+        torch.autograd.grad(optimal_action(cost, samples, each).sum(), samples)[0] for each in (None, SMOOTH)
+    )
+    assert torch.equal(exact, smooth)
+
+
+def test_in_the_decision_score_and_under_vmap() -> None:
+    samples, outcome = 0.3 * members(), members(2)[:, 0]
+    score = DecisionScore(COSTS["protection"], solver=SMOOTH)
+    torch.testing.assert_close(score(samples, outcome), DecisionScore(COSTS["protection"])(samples, outcome))
+    slope = torch.func.grad(lambda each: score(each, outcome).sum())(samples)
+    mapped = torch.func.vmap(torch.func.grad(lambda each, seen: score(each, seen)))(samples, outcome)
+    torch.testing.assert_close(mapped, slope, rtol=1e-4, atol=1e-7)
+    assert bool((slope != 0).any())
+
+
+def test_without_smoothing_it_solves_no_cost_of_one_number() -> None:
+    with pytest.raises(SettingError, match="solver must be"):
+        optimal_action(COSTS["shortfall"], members(), InteriorPoint())
+
+
+MEMBERS = 2 + torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+PROGRAMS = {
     "schedule": ScheduleCost(4.0, 1.0, ramp=0.3),
     "quadratic schedule": ScheduleCost(4.0, 1.0, quadratic=0.5, ramp=0.3, upper=2.5),
     "storage": StorageCost(1.0, 3.0, 0.1, power=0.8, energy=1.5),
@@ -46,9 +133,9 @@ def small_direction(samples: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("smoothing", [1e-3, 1e-1])
-@pytest.mark.parametrize("kind", COSTS)
-def test_the_smoothed_gradient_is_that_of_the_action_between_walls(kind: str, smoothing: float) -> None:
-    cost, direction = COSTS[kind], small_direction(MEMBERS)
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_the_smoothed_gradient_of_a_program_is_that_of_its_barrier(kind: str, smoothing: float) -> None:
+    cost, direction = PROGRAMS[kind], small_direction(MEMBERS)
     solver = InteriorPoint(smoothing=smoothing)
     slope = slope_along(lambda each: optimal_action(cost, each, solver), MEMBERS, direction)
     expected = difference(cost.program(5), MEMBERS, direction, smoothing)
@@ -67,7 +154,7 @@ def test_of_any_program() -> None:
 
 
 def test_walls_that_are_low_leave_the_exact_action() -> None:
-    program = COSTS["quadratic schedule"].program(5)
+    program = PROGRAMS["quadratic schedule"].program(5)
     exact = program.solve(MEMBERS).action
     far = [float((smooth_action(program, MEMBERS, each) - exact).abs().max()) for each in (1e-1, 1e-3, 1e-8)]
     assert far[0] > far[1] > far[2]
@@ -77,7 +164,7 @@ def test_walls_that_are_low_leave_the_exact_action() -> None:
 def test_a_linear_program_has_a_gradient_by_its_prices() -> None:
     members = MEMBERS.clone().requires_grad_()
     exact, smooth = (
-        optimal_action(COSTS["arbitrage"], members, each) for each in (None, InteriorPoint(smoothing=0.01))
+        optimal_action(PROGRAMS["arbitrage"], members, each) for each in (None, InteriorPoint(smoothing=0.01))
     )
     assert torch.equal(exact.detach(), smooth.detach())
     of_exact, of_smooth = (torch.autograd.grad(each.square().sum(), members)[0] for each in (exact, smooth))
@@ -102,4 +189,4 @@ def test_wrong_smoothing() -> None:
     with pytest.raises(SettingError, match="smoothing must be positive"):
         InteriorPoint(smoothing=0.0)
     with pytest.raises(SettingError, match="smoothing must be None for a conditional value at risk"):
-        optimal_action(CVaRCost(COSTS["storage"], 0.5), MEMBERS.repeat(1, 3, 1), InteriorPoint(smoothing=0.1))
+        optimal_action(CVaRCost(PROGRAMS["storage"], 0.5), MEMBERS.repeat(1, 3, 1), InteriorPoint(smoothing=0.1))

@@ -1,4 +1,4 @@
-"""Which limits bind, and what one more unit would save, against finite differences of the expected cost."""
+"""What one more unit of a limit would save, against finite differences of the expected cost."""
 
 from dataclasses import replace
 from typing import Any
