@@ -30,8 +30,8 @@ from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.evaluation.headroom import Headroom, automatic_block, headroom
-from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.headroom import Headroom, headroom
+from stakes.evaluation.intervals import Resampling, block_length
 from stakes.evaluation.selection import Frontier
 from stakes.models.ensemble import pooled_parts
 from stakes.settings import to_plain
@@ -130,7 +130,7 @@ def joined(first: CaseTable, second: CaseTable) -> CaseTable:
 
 def block_of(test: CaseTable) -> int:
     """A week of test cases; one where they are drawn independently of each other."""
-    return 1 if test.times is None else automatic_block(test.times)
+    return 1 if test.times is None else block_length(len(test), test.times)
 
 
 def judged(forecaster: DecisionAwareForecaster, models: list[Any], cases: CaseTable) -> dict[str, NDArray[np.float64]]:

@@ -21,8 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.false_choices import independent_paths, skewed_paths
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.intervals import Resampling, block_length
 
 DAYS, HOURS, SEEDS = (60, 180, 365), (3, 12, 24, 48), (2, 3, 5)
 RESULTS = Path(__file__).parent / "results" / "coverage.json"
@@ -91,7 +90,7 @@ FEW += [(cost, cases, 7) for cost in COSTS for cases in (100, 200, 1000)]
 
 
 def hourly(steps: int, seeds: int = 1) -> Resampling:
-    block = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
+    block = block_length(steps, np.datetime64("2020-01-01", "h") + np.arange(steps))
     return Resampling(steps, seeds, block=block)
 
 

@@ -22,7 +22,7 @@ from scipy.signal import lfilter
 
 from benchmarks.timing import processor
 from stakes.data.case_table import alternate_blocks
-from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import frontier
 
 DAYS, HOURS, SKEWED = (20, 40, 60, 90, 180), (24, 48), (False, True)
@@ -65,7 +65,7 @@ def left(cost: Floats, block: int) -> bool:
 def measured(days: int, hours: int, skewed: bool, draws: int) -> list[dict[str, object]]:
     """One row per length of the blocks, all of them from the same paths."""
     steps = 24 * days
-    automatic = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
+    automatic = block_length(steps, np.datetime64("2020-01-01", "h") + np.arange(steps))
     blocks = {**{f"{block} hours": block for block in FIXED}, "automatic": automatic}
     generator = np.random.default_rng((days, hours, skewed))
     counts = dict.fromkeys(blocks, 0)

@@ -33,8 +33,7 @@ from benchmarks.forecast_quality.comparison import holm, p_value
 from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.timing import processor
 from stakes.costs.cost import Cost
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.intervals import Resampling, block_length
 from stakes.training.processes import called_for_each
 
 MEMBERS = 200
@@ -109,7 +108,7 @@ def compared(seeds: Sequence[dict[str, Any]]) -> Row:
     """The forecasts of several seeds against the linear one."""
     times = seeds[0]["times"]
     ours, linear = (np.stack([each[name] for each in seeds]) for name in ("ours", "linear"))
-    resampling = Resampling(len(times), len(seeds), block=automatic_block(times))
+    resampling = Resampling(len(times), len(seeds), block=block_length(len(times), times))
     change = resampling.mean((ours - linear)[None])
     return {
         "taken": dict(Counter(each["taken"] for each in seeds)),

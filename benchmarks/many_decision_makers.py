@@ -32,8 +32,7 @@ from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Resampling, Sampled
+from stakes.evaluation.intervals import Resampling, Sampled, block_length
 from stakes.models.ensemble import pooled_parts
 from stakes.scores.scoring_rules import PointwiseCRPS
 from stakes.training.progress import Trained
@@ -177,7 +176,7 @@ def run(options: argparse.Namespace) -> None:
             continue
         start = time.process_time()
         came = one_seed(data, base, seed)
-        block = 1 if times is None else automatic_block(times)
+        block = 1 if times is None else block_length(len(times), times)
         np.savez_compressed(file, block=block, sites=data.test.outcome.shape[1], train=len(data.train), **came)
         means = {way: [round(float(value), 4) for value in came[way].mean(1)] for way in WAYS}
         print(options.problem, seed, f"{time.process_time() - start:.0f} s", means, flush=True)

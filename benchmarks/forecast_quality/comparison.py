@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Resampling, Sampled
+from stakes.evaluation.intervals import Resampling, Sampled, block_length
 
 __all__ = ["LEVEL", "compared", "geometric_mean", "holm", "p_value", "summary"]
 
@@ -25,7 +24,7 @@ def compared(problem: Mapping[str, Judged], ours: str) -> dict[str, dict[str, An
     """Every forecast of a problem, and the paired difference of each from ours, over time and seeds."""
     seeds = max(len(judged["score"]) for judged in problem.values())
     times = problem[ours]["times"]
-    resampling = Resampling(len(times), seeds, block=automatic_block(times))
+    resampling = Resampling(len(times), seeds, block=block_length(len(times), times))
     means = {name: _means(judged, seeds, resampling) for name, judged in problem.items()}
     return {
         name: _row(of_forecast, None if name == ours else means[ours])

@@ -11,8 +11,7 @@ import stakes
 from benchmarks.forecast_quality.comparison import LEVEL, holm, p_value
 from benchmarks.own_ensemble.problems import Problem
 from stakes.costs.cost import Cost
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.intervals import Resampling, block_length
 
 __all__ = ["compared", "crps", "dependence_lost", "judged", "summary"]
 
@@ -91,7 +90,7 @@ def dependence_lost(problem: Problem, forecasts: Mapping[str, Mapping[str, Float
 
 def _resampling(problem: Problem) -> Resampling:
     times = problem.times[problem.test]
-    return Resampling(len(times), block=automatic_block(times))
+    return Resampling(len(times), block=block_length(len(times), times))
 
 
 def summary(problems: Mapping[str, Mapping[str, dict[str, Any]]], ours: str) -> dict[str, Any]:

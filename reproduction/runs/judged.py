@@ -19,8 +19,7 @@ from stakes.artifacts.cost import words_for
 from stakes.data.case_frames import case_labels, in_utc
 from stakes.data.case_table import CaseTable
 from stakes.evaluation.case_metrics import CaseMetrics
-from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.intervals import Difference, Resampling
+from stakes.evaluation.intervals import Difference, Resampling, block_length
 from stakes.evaluation.metrics import Assessor, Metrics
 from stakes.models.sample_model import SampleModel
 from stakes.reports.fit_report import REPORT
@@ -131,7 +130,7 @@ def judge_run(folder: RunFolder, block: int | None = None) -> JudgedRun:
         state=state,
         cases=CaseMetrics(outcomes, chosen, members),
         regions={name: known[f"observed_{name}"] for name in run.task.regions},
-        block=block or automatic_block(len(data.test) if times is None else times),
+        block=block_length(len(data.test), times, block),
     )
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stakes.data.case_table import alternate_blocks
-from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.intervals import block_length
 
 
 def test_the_parts_take_turns() -> None:
@@ -17,7 +17,7 @@ def test_the_parts_take_turns() -> None:
 @pytest.mark.parametrize("days", [*range(40, 140, 20), 200])
 def test_both_parts_see_every_hour_and_weekday(step: str, days: int) -> None:
     times = pd.date_range("2020-01-01T05", periods=days * int(pd.Timedelta("1D") / pd.Timedelta(step)), freq=step)
-    for part in alternate_blocks(len(times), automatic_block(times)):
+    for part in alternate_blocks(len(times), block_length(len(times), times)):
         seen = times[part]
         counts = np.unique_counts(seen.hour).counts
         assert len(counts) == times.hour.nunique()

@@ -12,9 +12,8 @@ import torch
 import stakes
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
-from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
-from stakes.evaluation.intervals import Difference, paired_difference, upper_bounds
-from stakes.evaluation.selection import LEAST_BLOCKS
+from stakes.evaluation.headroom import Headroom, headroom
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
 from stakes.settings import from_plain, to_plain
 from stakes.training.policy import PolicySettings, train_policy
 
@@ -128,13 +127,13 @@ def test_comes_back_from_json() -> None:
 )
 def test_a_block_of_times_is_a_week(step: str, count: int, block: int) -> None:
     times = pd.date_range("2020-01-01", periods=count, freq=step)
-    assert automatic_block(times) == block
-    assert automatic_block(times.to_numpy()) == block
+    assert block_length(len(times), times) == block
+    assert block_length(len(times), times.to_numpy()) == block
 
 
 @pytest.mark.parametrize(("step", "count"), [("1h", 40), ("1h", 719), ("15min", 900), ("1D", 29), ("6h", 119)])
 def test_few_cases_are_seen_to_be_few(step: str, count: int) -> None:
-    block = automatic_block(pd.date_range("2020-01-01", periods=count, freq=step))
+    block = block_length(count, pd.date_range("2020-01-01", periods=count, freq=step))
     assert count < LEAST_BLOCKS * block
 
 
@@ -144,7 +143,7 @@ def test_errors_that_last_for_days_are_seldom_taken_for_a_gain() -> None:
     noise = np.random.default_rng(0).normal(size=(24 * days, draws, 9))
     for step in range(1, len(noise)):
         noise[step] = kept * noise[step - 1] + np.sqrt(1 - kept**2) * noise[step]
-    automatic = automatic_block(pd.date_range("2020-01-01", periods=24 * days, freq="1h"))
+    automatic = block_length(24 * days, pd.date_range("2020-01-01", periods=24 * days, freq="1h"))
     left = {}
     for block in (24, automatic):
         judged = noise[alternate_blocks(24 * days, block)[1]]
@@ -156,31 +155,31 @@ def test_errors_that_last_for_days_are_seldom_taken_for_a_gain() -> None:
 
 def test_a_given_block_is_taken_up_to_all_rows() -> None:
     hours = pd.date_range("2020-01-01", periods=5000, freq="1h")
-    assert resolved_block("auto", 5000, hours) == 168
-    assert resolved_block("auto", 1000, None) == 10
-    assert resolved_block(48, 5000, hours) == 48
-    assert resolved_block(np.int64(48), 40, None) == 40  # type: ignore[arg-type]
+    assert block_length(5000, hours, "auto") == 168
+    assert block_length(1000, None, "auto") == 10
+    assert block_length(5000, hours, 48) == 48
+    assert block_length(40, None, np.int64(48)) == 40  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="block must be a whole number of at least 1, got 0"):
-        resolved_block(0, 40, None)
+        block_length(40, None, 0)
 
 
 def test_cases_of_one_moment_belong_together() -> None:
     hours = pd.date_range("2020-01-01", periods=5000, freq="1h")
-    assert automatic_block(hours.repeat(3)) == 3 * 168
-    assert automatic_block(hours[:1].repeat(7)) == 7
+    assert block_length(15000, hours.repeat(3)) == 3 * 168
+    assert block_length(7, hours[:1].repeat(7)) == 7
 
 
 def test_gaps_do_not_change_the_step() -> None:
     times = pd.date_range("2020-01-01", periods=6000, freq="1h")
-    assert automatic_block(times[:2500].append(times[4000:])) == 168
+    assert block_length(4500, times[:2500].append(times[4000:])) == 168
 
 
 def test_a_block_of_a_count_is_its_cube_root() -> None:
-    assert [automatic_block(count) for count in (1, 8, 9, 27, 28, 1000, np.int64(1001))] == [1, 2, 3, 3, 4, 10, 11]
+    assert [block_length(count) for count in (1, 8, 9, 27, 28, 1000, 1001)] == [1, 2, 3, 3, 4, 10, 11]
 
 
 def test_bad_times_and_counts_are_named() -> None:
     with pytest.raises(SettingError, match="at least 1, got 0"):
-        automatic_block(0)
+        block_length(0)
     with pytest.raises(SeriesError, match="times must be a list of dates"):
-        automatic_block([1.0, 2.0])
+        block_length(2, [1.0, 2.0])

@@ -59,7 +59,7 @@ def test_the_variance_is_the_mean_square_of_cosine_sums(block: int) -> None:
 
 @pytest.mark.parametrize(("days", "hours", "most"), [(60, 24, 0.09), (60, 48, 0.12), (180, 24, 0.08), (180, 48, 0.08)])
 def test_intervals_of_errors_that_last_hold(days: int, hours: int, most: float) -> None:
-    """500 paths of an AR(1); block and so many days as `automatic_block` has them, an hour a case."""
+    """500 paths of an AR(1); block and so many days as `block_length` has them, an hour a case."""
     kept, cases = math.exp(-1 / hours), 24 * days
     noise = normal(500, cases)
     noise[:, 1:] *= math.sqrt(1 - kept**2)

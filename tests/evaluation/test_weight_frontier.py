@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.intervals import Difference, paired_difference
-from stakes.evaluation.selection import LEAST_BLOCKS, Frontier, FrontierPoint, frontier
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, paired_difference
+from stakes.evaluation.selection import Frontier, FrontierPoint, frontier
 from stakes.settings import from_plain, to_plain
 
 WEIGHTS = (0.0, 0.3, 0.6, 0.9)

@@ -230,7 +230,7 @@ def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) ->
 def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows of even and of odd blocks of neighbouring rows.
 
-    Blocks of k whole days, as `automatic_block` has them, show both parts every hour, and every weekday as often within
+    Blocks of k whole days, as `block_length` has them, show both parts every hour, and every weekday as often within
     14 k days: the parts take turns after 2 k days, which for k below 7 have no factor in common with the week. Blocks
     of part of a day would not: with 12 hours one part has all mornings.
 

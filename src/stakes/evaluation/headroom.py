@@ -4,10 +4,8 @@ A policy is trained from features straight to the action, on the cost alone. Whe
 a forecast trained on its score alone, that forecast misses something which the features know and the cost asks for.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,19 +13,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from stakes.actions.solve import optimal_action
-from stakes.argument_checks import check_finite, require_count, whole_number
+from stakes.argument_checks import check_finite, require_count
 from stakes.costs.cost import Cost
 from stakes.data.case_table import CaseTable
-from stakes.data.tables.time_axis import to_utc
 from stakes.errors import ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference
-from stakes.evaluation.selection import LEAST_BLOCKS, Interval
+from stakes.evaluation.selection import Interval
 from stakes.text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
 _STEPS = 2000  # of the policy's training, in 20 to 200 epochs
-_DAY = 24 * 3600  # seconds
-_LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persists for days
 
 
 @dataclass(frozen=True)
@@ -117,41 +112,6 @@ def headroom(
         gain=gain,
         cases=len(judged),
     )
-
-
-def automatic_block(times_or_count: Any) -> int:
-    """How many neighbouring cases depend on each other: a week of them, or N^(1/3) of N cases without times.
-
-    The step of the times is the median distance. Where they hold fewer than 20 weeks, of which every other block would
-    leave too few to tell anything, a block is so many whole days that there are 20 of them, at least three days and two
-    cases: a shorter block would part what belongs together, and make few cases look like many. With fewer than 60 days,
-    therefore, the blocks are too few for a choice among weights.
-
-    >>> automatic_block(np.arange("2020", "2022", dtype="datetime64[h]"))
-    168
-    >>> automatic_block(np.arange("2020-01-01", "2020-02-01", dtype="datetime64[h]"))
-    72
-    >>> automatic_block(1000)
-    10
-    """
-    if isinstance(times_or_count, int | np.integer):
-        require_count("times_or_count", int(times_or_count))
-        return math.ceil(round(times_or_count ** (1 / 3), 9))
-    times = to_utc(times_or_count, "times")
-    moments = np.unique(times)
-    if len(moments) < 2:
-        return max(1, len(times))
-    step = float(np.median(np.diff(moments).astype(np.int64)))
-    day = _DAY / step * len(times) / len(moments)  # cases of a day
-    days = min(max(int(len(times) / (2 * LEAST_BLOCKS * day)), _LEAST_DAYS), _MOST_DAYS)
-    return min(max(round(days * day), 2), max(round(_MOST_DAYS * day), 1), len(times))
-
-
-def resolved_block(block: int | Literal["auto"], rows: int, times: Any) -> int:
-    """How many neighbouring cases belong together, at most all rows."""
-    if block != "auto":
-        return min(whole_number("block", block), rows)
-    return automatic_block(rows if times is None else times)
 
 
 def _policy_settings(cases: int) -> PolicySettings:

@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stakes.argument_checks import require_count, whole_number
+from stakes.data.tables.time_axis import to_utc
 from stakes.errors import SettingError, ShapeError
 
 Floats = NDArray[np.float64]
@@ -334,3 +336,38 @@ def _block_means(values: Floats, block: int) -> Floats:
     blocks = max(cases // block, 1)
     edges = np.arange(blocks + 1) * cases // blocks
     return np.asarray(np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges))
+
+
+LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
+_DAY = 24 * 3600  # seconds
+_LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persists for days
+
+
+def block_length(cases: int, times: Any = None, asked: int | Literal["auto"] | None = "auto") -> int:
+    """How many neighbouring cases depend on each other: as asked for, a week of them, or N^(1/3) of N without times.
+
+    The step of the times is the median distance. Where they hold fewer than 20 weeks, of which every other block would
+    leave too few to tell anything, a block is so many whole days that there are 20 of them, at least three days and two
+    cases: a shorter block would part what belongs together, and make few cases look like many. With fewer than 60 days,
+    therefore, the blocks are too few for a choice among weights.
+
+    >>> block_length(17544, np.arange("2020", "2022-01-01", dtype="datetime64[h]"))
+    168
+    >>> block_length(744, np.arange("2020-01-01", "2020-02-01", dtype="datetime64[h]"))
+    72
+    >>> block_length(1000), block_length(1000, asked=48), block_length(40, asked=48)
+    (10, 48, 40)
+    """
+    if asked is not None and asked != "auto":
+        return min(whole_number("block", asked), cases)
+    if times is None:
+        require_count("cases", cases)
+        return math.ceil(round(cases ** (1 / 3), 9))
+    moments = to_utc(times, "times")
+    different = np.unique(moments)
+    if len(different) < 2:
+        return max(1, len(moments))
+    step = float(np.median(np.diff(different).astype(np.int64)))
+    day = _DAY / step * len(moments) / len(different)  # cases of a day
+    days = min(max(int(len(moments) / (2 * LEAST_BLOCKS * day)), _LEAST_DAYS), _MOST_DAYS)
+    return min(max(round(days * day), 2), max(round(_MOST_DAYS * day), 1), len(moments))

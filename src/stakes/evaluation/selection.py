@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.argument_checks import require_count, require_finite
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.intervals import Difference, Resampling, Sampled, upper_bounds
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, upper_bounds
 from stakes.settings import to_plain
 from stakes.text import change_text, count_text, fixed_text, number_text
-
-LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from stakes.costs.parameter_range import RangedParameter, parameter_value, range
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
-from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecasting.corrections import ORIGINS, Correction, rolling_forecasts
 from stakes.forecasting.decisions import Decisions, solve_decisions
@@ -426,7 +426,7 @@ class JudgedAnswers(MemberAnswers):
         today = None if baseline_action is None else todays_cost(cost, baseline_action, outcome)
         chosen = self._assessed(features, outcome, "chosen")
         weight_0 = self._assessed(features, outcome, "baseline") if self.baseline_models_ else None
-        block = resolved_block(self.block, len(cases), cases.times)
+        block = block_length(len(cases), cases.times, self.block)
         return forecast_table(chosen, weight_0, int(self.members), block, today)
 
     def _assessed(

@@ -14,8 +14,7 @@ from stakes.costs.cost import Cost
 from stakes.data.case_table import checked_times
 from stakes.data.tables.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.intervals import upper_bounds
-from stakes.evaluation.selection import LEAST_BLOCKS
+from stakes.evaluation.intervals import LEAST_BLOCKS, upper_bounds
 from stakes.forecasting.copula import error_ranks, reordered
 from stakes.scores.decision_score import realised_cost
 from stakes.scores.scoring_rules import energy_score

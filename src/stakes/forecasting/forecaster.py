@@ -26,8 +26,9 @@ from stakes.data.case_table import CaseTable, as_tensor, checked_times, neighbou
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError, StakesError
-from stakes.evaluation.headroom import Headroom, resolved_block
+from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
+from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Frontier, JudgedCases, Ladder, frontier, rung_on_test
 from stakes.forecasting.answers import (
     CostParameters,
@@ -321,7 +322,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             return self.ladder_
         rows = self._validated(X, y, times)
         features, outcome = rows.features, rows.outcome
-        block = resolved_block(self.block, len(rows), rows.times)
+        block = block_length(len(rows), rows.times, self.block)
         taken = self._worth(self._forecast(features), features, outcome)
         tested = []
         for name, forecast in self.rung_forecasts_.items():

@@ -17,7 +17,7 @@ from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.data.forecasts.outcome_bounds import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import block_length
 from stakes.models.linear import time_blocks
 from stakes.models.residual_model import LocatedFactory
 from stakes.settings import shown
@@ -221,7 +221,7 @@ def divided_rows(
     """Which of so many rows train, stop the training and choose a weight."""
     held = _validation_rows(validation_fraction, rows, judging)
     first = rows - held
-    together = resolved_block(block, held, None if times is None else times[first:])
+    together = block_length(held, None if times is None else times[first:], block)
     stopping, judged = alternate_blocks(held, together) if judging else (np.arange(held), np.arange(held))
     return DividedRows(first, together, stopping, judged)
 

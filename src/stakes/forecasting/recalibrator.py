@@ -21,7 +21,7 @@ from stakes.data.forecasts.outcome_bounds import Pair, outcome_bounds
 from stakes.data.forecasts.quantiles import weighted_quantiles
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Ladder
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
@@ -278,7 +278,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if given.outcomes is None:
             raise ShapeError("y must be given: without outcomes nothing can be judged")
         members, weights = self.state_.apply(given)
-        block = resolved_block(self.block, len(given), given.times)
+        block = block_length(len(given), given.times, self.block)
         return judge_correction(given, members, self.cost, block, weights)
 
     def score(self, X: Any, y: Any = None, **beside: Any) -> float:

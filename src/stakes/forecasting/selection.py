@@ -15,7 +15,7 @@ from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError
-from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import (
     Frontier,
     JudgedCases,
@@ -578,7 +578,7 @@ class _RecalibratorClimb:
 
     def _block(self, rows: CaseNumbers) -> int:
         times = None if self.past.times is None else self.past.times[rows]
-        return resolved_block(self.settings.block, len(rows), times)
+        return block_length(len(rows), times, self.settings.block)
 
     # What comes of it
 

@@ -17,8 +17,8 @@ from stakes.data.tables.missingness import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.headroom import Headroom
-from stakes.evaluation.intervals import Difference, Resampling, Sampled
-from stakes.evaluation.selection import LEAST_BLOCKS, Frontier, Ladder
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
+from stakes.evaluation.selection import Frontier, Ladder
 from stakes.evaluation.study import Study
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.forecasting.recalibration import JudgedCorrection, Version

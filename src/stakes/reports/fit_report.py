@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stakes.costs.parameter_range import ranged_parameter
-from stakes.evaluation.selection import LEAST_BLOCKS, Frontier, rung_words
+from stakes.evaluation.intervals import LEAST_BLOCKS
+from stakes.evaluation.selection import Frontier, rung_words
 from stakes.evaluation.study import Study
 from stakes.reports.comparison import JudgedFit
 from stakes.reports.figures import decisions_figure, ladder_figure

@@ -10,8 +10,8 @@ from stakes.cost_spec.library import ParameterValue
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ParameterRange
 from stakes.evaluation.calibration import calibration_sides, spread_skill
-from stakes.evaluation.intervals import Difference, Sampled
-from stakes.evaluation.selection import LEAST_BLOCKS, RUNGS, Rung, RungOnTest, rung_words, too_few_to_choose
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Sampled
+from stakes.evaluation.selection import RUNGS, Rung, RungOnTest, rung_words, too_few_to_choose
 from stakes.reports.comparison import Floats, JudgedFit, PolicyComparison
 from stakes.reports.selection_text import forecast_words, has_network
 from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals

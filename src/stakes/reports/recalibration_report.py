@@ -10,8 +10,8 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from stakes.errors import SettingError
-from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import LEAST_BLOCKS, Ladder, RungOnTest
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference
+from stakes.evaluation.selection import Ladder, RungOnTest
 from stakes.forecasting.recalibration import Version
 from stakes.reports.comparison import JudgedRecalibration, Policy
 from stakes.reports.drawing import binned_means, crosses, diagonal

@@ -17,8 +17,7 @@ from stakes.cost_spec.spec import cost_again
 from stakes.data.tables.layout import TableCases
 from stakes.data.tables.tables import read_table, write_table
 from stakes.errors import InterruptedTraining, SettingError
-from stakes.evaluation.headroom import resolved_block
-from stakes.evaluation.intervals import Difference, paired_difference
+from stakes.evaluation.intervals import Difference, block_length, paired_difference
 from stakes.files import locked, write_atomically
 from stakes.json_values import json_value
 from stakes.reports.backtest_report import build_backtest_report
@@ -182,7 +181,7 @@ def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
 def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:
     labels = part.iloc[:, 0]
     times = pd.to_datetime(labels).to_numpy() if inputs.layout.time else None
-    block = resolved_block(inputs.request.block or "auto", len(part), times)
+    block = block_length(len(part), times, inputs.request.block)
     weights = part[_WEIGHT].unique()
     row = {
         "origin": name,

@@ -32,10 +32,8 @@ from stakes.evaluation.case_metrics import (
     unpaid_notes,
     unpaid_today_notes,
 )
-from stakes.evaluation.headroom import automatic_block, resolved_block
-from stakes.evaluation.intervals import Resampling, paired_difference
+from stakes.evaluation.intervals import LEAST_BLOCKS, Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
-from stakes.evaluation.selection import LEAST_BLOCKS
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
 from stakes.forecasting.answers import Which
@@ -59,7 +57,7 @@ class ForecasterJudgement:
     @property
     def block(self) -> int:
         """How many neighbouring cases belong together: as the forecaster has it, or by their times."""
-        return resolved_block(self.forecaster.block, len(self.cases), self.cases.times)
+        return block_length(len(self.cases), self.cases.times, self.forecaster.block)
 
     def table(self, block: int | None = None) -> pd.DataFrame:
         """One row per metric; see `stakes.evaluation.case_metrics` and `CaseMetrics.summary`."""
@@ -298,7 +296,8 @@ def evaluate_members(
     left_out = len(order) - len(cases.unpaid)
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
     moments = index.get_level_values(0)
-    block = block or automatic_block(moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else len(index))
+    times = moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else None
+    block = block_length(len(index), times, block)
     notes = (
         *ensemble.notes,
         *missing,

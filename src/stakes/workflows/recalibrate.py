@@ -36,8 +36,7 @@ from stakes.evaluation.case_metrics import (
     todays_notes,
     unpaid_notes,
 )
-from stakes.evaluation.headroom import resolved_block
-from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import Ladder
 from stakes.files import content_digest
 from stakes.forecasting.decisions import decision_notes, decision_table
@@ -297,7 +296,7 @@ def evaluate_recalibrated(
     layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
     given = read_new(layout, forecasts, outcomes, judged=True, separator=separator, encoding=encoding)
     metrics = _metrics(opened, given)
-    block = block or resolved_block(opened.settings.block, len(given), given.times)
+    block = block_length(len(given), given.times, block or opened.settings.block)
     known = {each.sha256 for each in opened.data}
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
