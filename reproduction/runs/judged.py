@@ -14,7 +14,6 @@ from torch import Tensor
 from reproduction.runs.folder import RunFolder, RunState
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
-from stakes.actions.solve import optimal_action
 from stakes.artifacts.cost import words_for
 from stakes.data.case_frames import case_labels, in_utc
 from stakes.data.case_table import CaseTable
@@ -26,6 +25,7 @@ from stakes.reports.fit_report import REPORT
 from stakes.reports.fit_tables import settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
 from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
+from stakes.scores.decision_score import climatology_action
 from stakes.settings import canonical_text, to_plain
 from stakes.text import amount_text, count_text, interval_text, number_text
 from stakes.workflows.evaluate import Evaluation, alarms_of
@@ -55,7 +55,7 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
     """
     data = task_data(task)
     test, cost = data.test, task.cost
-    climatology = optimal_action(cost, data.train.outcome, thorough=True).expand(len(test), -1)
+    climatology = climatology_action(cost, data.train.outcome).expand(len(test), -1)
     values: dict[str, NDArray[Any]] = {
         "outcome": Assessor(cost).total(test.outcome).numpy(),
         "climatology_cost": cost(climatology, test.outcome).numpy(),

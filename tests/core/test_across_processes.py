@@ -9,7 +9,7 @@ from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
 from forked_processes import forked
 
 import stakes
-from stakes.scores.objective import mean_over_processes, process_count, sum_over_processes
+from stakes.scores.objective import loss_scales, process_count, sum_over_processes
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
@@ -35,8 +35,9 @@ def test_one_process_is_the_whole() -> None:
     values = torch.rand(3, 4)
     assert process_count() == 1
     assert torch.equal(sum_over_processes(values), values)
-    torch.testing.assert_close(mean_over_processes(values), values.mean())
-    torch.testing.assert_close(mean_over_processes(values, -1), values.mean(-1, keepdim=True))
+    for dim, mean in ((None, values.mean()), (-1, values.mean(-1, keepdim=True))):
+        (scale,) = loss_scales([(values,)], dim, across_processes=True)
+        torch.testing.assert_close(scale, mean)
 
 
 @pytest.mark.parametrize("weight", [None, torch.rand(8)])
@@ -53,12 +54,21 @@ def test_the_share_of_one_process_is_the_mean(weight: torch.Tensor | None) -> No
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1, -1])
-def test_means_keep_the_axis_and_have_no_gradient(dim: int | None) -> None:
+def test_loss_scales_are_means_without_gradient(dim: int | None) -> None:
     values = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
-    mean = mean_over_processes(values, dim)
-    expected = values.mean() if dim is None else values.mean(dim, keepdim=True)
-    torch.testing.assert_close(mean, expected.detach())
-    assert not mean.requires_grad
+    mean = values.mean() if dim is None else values.mean(dim, keepdim=True)
+    for scale, expected in zip(loss_scales([(values, 2 * values)], dim), (mean, 2 * mean), strict=True):
+        torch.testing.assert_close(scale, expected.detach())
+        assert not scale.requires_grad
+
+
+def test_loss_scales_of_parts_and_of_counted_cases() -> None:
+    values = torch.rand(3, 10, dtype=torch.float64)
+    (of_parts,) = loss_scales([(values[:, :4],), (values[:, 4:],)], -1)
+    torch.testing.assert_close(of_parts, values.mean(-1, keepdim=True))
+    counts = torch.tensor([1.0, 0.0, 3.0], dtype=torch.float64)
+    (counted,) = loss_scales([(values[:, 0],)], counts=counts)
+    torch.testing.assert_close(counted, (values[0, 0] + 3 * values[2, 0]) / 4)
 
 
 def test_a_sum_is_a_copy() -> None:

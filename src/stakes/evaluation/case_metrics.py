@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.actions.cvar import plain_cost_of, risk_of
-from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.programs.vector_actions import BINDS, ProgramCost, action_parts, part_names
+from stakes.scores.decision_score import climatology_action
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
 _PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
@@ -289,7 +289,7 @@ def _climatology_cost(cost: Cost, outcome: torch.Tensor, sites: NDArray[Any] | N
     for site in np.unique(of_site):
         cases = of_site == site
         seen = outcome[torch.from_numpy(cases)]
-        constant = optimal_action(cost, seen[None], thorough=True).expand(len(seen), -1)
+        constant = climatology_action(cost, seen).expand(len(seen), -1)
         paid[cases] = cost(constant, seen).numpy()
     return constant_cost(paid)
 

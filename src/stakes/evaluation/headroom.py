@@ -12,13 +12,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import check_finite, require_count
 from stakes.costs.cost import Cost
 from stakes.data.case_table import CaseTable
 from stakes.errors import ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.evaluation.selection import Interval
+from stakes.scores.decision_score import climatology_action, realised_costs
 from stakes.text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
@@ -100,15 +100,14 @@ def headroom(
     settings = settings or _policy_settings(len(train))
     policy = train_policy(cost, train, stopping, settings, seed, progressed=progressed)
     outcome = judged.outcome
-    climatology = optimal_action(cost, train.outcome, thorough=True).expand(len(judged), -1)
-    foresight = optimal_action(cost, outcome[:, None], thorough=True)
+    climatology = climatology_action(cost, train.outcome).expand(len(judged), -1)
     by_policy = cost(policy(judged.features), outcome)
     gain = paired_difference(by_policy[None], paid[None], min(block, len(judged)))
     return Headroom(
         forecast_cost=_mean(paid),
         policy_cost=_mean(by_policy),
         climatology_cost=_mean(cost(climatology, outcome)),
-        foresight_cost=_mean(cost(foresight, outcome)),
+        foresight_cost=_mean(realised_costs(cost, outcome[:, None], outcome).cost),
         gain=gain,
         cases=len(judged),
     )

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter, with_parameter
+from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
@@ -21,12 +20,10 @@ from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecasting.corrections import ORIGINS, Correction, rolling_forecasts
 from stakes.forecasting.decisions import Decisions, solve_decisions
-from stakes.scores.decision_score import realised_costs
+from stakes.scores.decision_score import climatology_actions, realised_costs
 
 CostParameters = Mapping[str, ArrayLike]
 """The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
-
-_POINTS = 33  # of a range, at which climatology is known
 
 
 def parameter_values(
@@ -58,35 +55,6 @@ def require_one_decision_maker(cost: Cost) -> None:
     """Raise where a parameter of the cost is a range, since headroom is that of one decision maker."""
     if (ranged := ranged_parameter(cost)) is not None:
         raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
-
-
-def climatology_action(cost: Cost, outcome: Tensor) -> float | tuple[float, ...]:
-    """The constant action that is best for these outcomes.
-
-    A number for each part of an action with several; of a cost with a range these for each of some values, evenly
-    spread, one value after the other.
-    """
-    ranged = ranged_parameter(cost)
-    if ranged is not None:
-        costs = [with_parameter(cost, ranged.name, value) for value in ranged.range.points(_POINTS)]
-        return tuple(number for each in costs for number in optimal_action(each, outcome, thorough=True).tolist())
-    constant = optimal_action(cost, outcome, thorough=True).tolist()
-    return constant[0] if len(constant) == 1 else tuple(constant)
-
-
-def climatology_actions(action: float | tuple[float, ...], column: ParameterColumn, features: Tensor) -> Tensor:
-    """The constant action for each row, (n, A), in double precision: of a cost with a range that of its
-    own parameter.
-    """
-    numbers = np.atleast_1d(np.array(action, dtype=np.float64))
-    if column.parameter is None:
-        return torch.from_numpy(numbers).expand(len(features), -1)
-    shared, by_value = column.parameter.range, numbers.reshape(_POINTS, -1)
-    places, known = (
-        shared.standardised(values.double()).numpy()
-        for values in (column.values(features), torch.tensor(shared.points(_POINTS), dtype=torch.float64))
-    )
-    return torch.from_numpy(np.stack([np.interp(places, known, part) for part in by_value.T], -1))
 
 
 def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:

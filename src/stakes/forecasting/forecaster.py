@@ -36,7 +36,6 @@ from stakes.forecasting.answers import (
     JudgedAnswers,
     NewestRows,
     Which,
-    climatology_action,
     fresh_corrections,
     parameter_values,
     require_one_decision_maker,
@@ -46,7 +45,7 @@ from stakes.forecasting.plan import Base, ForecastKind, PlannedFit, TreeLocation
 from stakes.forecasting.selection import RungForecast, climb_ladder
 from stakes.models.ensemble import pooled_parts
 from stakes.models.residual_model import place_models
-from stakes.scores.decision_score import realised_costs
+from stakes.scores.decision_score import climatology_action, realised_costs
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.policy import require_one_action
 from stakes.training.settings import ModelSettings, TrainingSettings
@@ -351,7 +350,8 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
         self.place_on(trees)
         self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        self.climatology_action_ = climatology_action(self.cost, plan.train.outcome)
+        constant = climatology_action(self.cost, plan.train.outcome).flatten().tolist()
+        self.climatology_action_ = constant[0] if len(constant) == 1 else tuple(constant)
         return self
 
     # For whom it decides

@@ -27,7 +27,7 @@ from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTe
 from stakes.models.sample_model import TrainingDraw
 from stakes.programs.vector_actions import PartlyFree, ProgramCost, VectorCost
 from stakes.scores.decision_score import DecisionScore, realised_costs
-from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import JsonText
 
@@ -209,7 +209,8 @@ class DecisionTraining:
         objective = DecisionAwareObjective(ordered_crps, DecisionScore(cost), decision_weight)
         terms = objective(self._draw(self.start()))
         assert terms.decision is not None
-        score, decision = (float((self._share * term.abs()).sum()) or 1.0 for term in (terms.score, terms.decision))
+        scales = loss_scales([(terms.score, terms.decision.abs())], counts=self._share)
+        score, decision = (float(scale) or 1.0 for scale in scales)
         self._objective = replace(objective, score_scale=score, decision_scale=decision)
 
     def start(self) -> Tensor:

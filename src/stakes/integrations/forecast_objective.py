@@ -18,7 +18,7 @@ from stakes.errors import CheckpointError, NonFiniteError, SettingError, ShapeEr
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.mixture import ScoreMixture, named_score, score_of_draw, score_weights
-from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import ScoringRule
 
 
@@ -180,7 +180,7 @@ class ForecastObjective(nn.Module):
     def _scales_of(self, draw: TrainingDraw, counts: Tensor) -> Tensor:
         terms = [self.second(draw.decision_members, draw.decision_outcome).abs()]
         terms += [score_of_draw(part, draw) for part in self.parts]
-        scales = torch.stack([_mean(term, counts) for term in terms])
+        scales = torch.stack(loss_scales([terms], counts=counts))
         if not bool(((scales > 0) & torch.isfinite(scales)).all()):
             raise NonFiniteError(
                 "the mean cost and the mean score of the first batch must be positive and finite, to scale by, got "

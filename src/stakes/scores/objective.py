@@ -1,7 +1,7 @@
 """The decision-aware mixture of two scoring rules, its loss scales, and the same as a torch module."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -36,13 +36,6 @@ def sum_over_processes(values: Tensor) -> Tensor:
     if process_count() > 1:
         processes.all_reduce(total)
     return total
-
-
-def mean_over_processes(values: Tensor, dim: int | None = None) -> Tensor:
-    """The mean over the values of all processes, whose numbers of values may differ; every process must call it."""
-    total = values.sum() if dim is None else values.sum(dim, keepdim=True)
-    count = torch.full_like(total, values.numel() / total.numel())
-    return sum_over_processes(total) / sum_over_processes(count)
 
 
 @dataclass(frozen=True)
@@ -90,6 +83,32 @@ class ObjectiveTerms:
         if self.case_weight is None:
             return values.mean(dim)
         return (values * self.case_weight).sum(dim) / self.case_weight.sum(dim)
+
+
+@torch.no_grad()
+def loss_scales(
+    parts: Iterable[Sequence[Tensor]],
+    dim: int | None = None,
+    *,
+    counts: Tensor | None = None,
+    across_processes: bool = False,
+) -> tuple[Tensor, ...]:
+    """What each term of a loss is divided by: its mean over all cases.
+
+    Cases come in parts, of each of which all terms are given, (..., N). With `dim` -1 each of a stack of models has
+    scales of its own, (..., 1). `counts` says what the cases of a single part count.
+    """
+    sums: list[Tensor] = []
+    number: float | Tensor = 0.0
+    for terms in parts:
+        weighted = [term if counts is None else term * counts for term in terms]
+        own = [values.sum() if dim is None else values.sum(dim, keepdim=True) for values in weighted]
+        sums = [before + more for before, more in zip(sums, own, strict=True)] if sums else own
+        number = number + (weighted[0].numel() / own[0].numel() if counts is None else counts.sum())
+    if across_processes:
+        count = torch.full_like(sums[0], float(number))
+        return tuple(sum_over_processes(total) / sum_over_processes(count) for total in sums)
+    return tuple(total / number for total in sums)
 
 
 @dataclass(frozen=True)
@@ -218,19 +237,14 @@ class DecisionAwareObjective:
         if not draws:
             raise ShapeError("estimate_scales needs at least one draw, got none")
         plain = self.plain
-        terms = [(score_of_draw(self.score, draw), plain._decision_term(draw).abs()) for draw in draws]
-        scales = []
-        for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
-            cases = torch.cat([torch.atleast_1d(value) for value in values], -1)
-            if across_processes:
-                scale = mean_over_processes(cases, dim)
-            else:
-                scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
+        terms = ((score_of_draw(self.score, draw), plain._decision_term(draw).abs()) for draw in draws)
+        scales = loss_scales(terms, dim, across_processes=across_processes)
+        for name, scale in zip(("score", "decision"), scales, strict=True):
             if not bool(((scale > 0) & torch.isfinite(scale)).all()):
                 came = shown_numbers(scale)
                 raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {came}")
-            scales.append(scale.item() if dim is None else scale)
-        return replace(self, score_scale=scales[0], decision_scale=scales[1])
+        score, decision = ((scale.item() if dim is None else scale) for scale in scales)
+        return replace(self, score_scale=score, decision_scale=decision)
 
     @property
     def plain(self) -> "DecisionAwareObjective":

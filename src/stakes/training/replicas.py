@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
-from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, TotalCost
 from stakes.costs.parameter_column import ParameterColumn
@@ -23,7 +22,7 @@ from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.programs.vector_actions import ProgramCost, VectorCost
-from stakes.scores.decision_score import DecisionScore
+from stakes.scores.decision_score import DecisionScore, climatology_action
 from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import ScoringRule, TotalCRPS, VariogramScore
@@ -190,10 +189,11 @@ def _weights(column: ParameterColumn, cost: Cost, outcome: Tensor) -> Tensor:
     """One over the mean absolute cost of the best constant action at each point, (points,); about 1 in the middle."""
     assert column.parameter is not None
     seen, name = outcome[:: max(1, len(outcome) // _OUTCOMES)], column.parameter.name
-    paid = []
-    for value in column.parameter.range.points(_POINTS):
-        own = with_parameter(cost, name, value)
-        paid.append(own(optimal_action(own, seen).expand(len(seen), -1), seen).abs().mean())
+    values, actions = column.parameter.range.points(_POINTS), climatology_action(cost, seen, _POINTS, thorough=False)
+    paid = [
+        with_parameter(cost, name, value)(action.expand(len(seen), -1), seen).abs().mean()
+        for value, action in zip(values, actions, strict=True)
+    ]
     scale = torch.stack(paid).to(outcome.dtype)
     scale = scale.clamp(min=1e-6 * scale.max())
     return scale[_POINTS // 2] / scale

@@ -17,7 +17,7 @@ from stakes.models.sample_model import TrainingDraw
 from stakes.programs.vector_actions import action_unit
 from stakes.scores.decision_score import realised_cost
 from stakes.scores.mixture import score_weights
-from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import from_plain, telling_fields, to_plain
 from stakes.training.checkpoints import Checkpoint, check_tensors, load_latest, save_checkpoint
@@ -168,16 +168,16 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
 
 
 def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
-    objective = stack.objective(parameters.new_ones(len(stack), 2)).plain
-    sums = parameters.new_zeros(len(stack), 2)
-    members = stack.settings.members
+    objective, members = stack.objective(parameters.new_ones(len(stack), 2)).plain, stack.settings.members
     drawn = stack.draws_with_features(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True)
-    for draw, features in drawn:
+
+    def both(draw: TrainingDraw, features: Tensor) -> tuple[Tensor, Tensor]:
         with unwatched():
             terms = stack.charged(objective, features)(draw)
         assert terms.decision is not None  # the weight is a tensor
-        sums += torch.stack([terms.score.sum(-1), terms.decision.abs().sum(-1)], -1)
-    return sums / min(stack.train.count, _CASES_FOR_SCALES)
+        return terms.score, terms.decision.abs()
+
+    return torch.cat(loss_scales((both(*each) for each in drawn), -1), -1)
 
 
 _IDLE_SHARE = 1 / 8  # of a captured stack may wait for the others before it is captured anew without them
