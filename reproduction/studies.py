@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,7 +47,7 @@ class Assessment:
     group: str | None = None  # the field of the task that tells its data sets apart; None where there is one
     block: int = 1  # how many neighbouring cases depend on each other, for intervals
     validation: bool = False
-    shuffled: bool = field(default=False, metadata={"later": True})
+    shuffled: bool = False
     device: str = "cpu"  # where models are sampled, "cpu" or "cuda"
     processes: int = 1  # how many runs are evaluated at once
 

@@ -24,7 +24,7 @@ from stakes.service.workers import Answering, be_a_nursery
 
 def golden_fit(folder: Path) -> Path:
     """A fit with cases to look at: load from wind, sun and price, weights 0.9 and 0."""
-    shutil.copytree(FOLDER / "bundle-1", folder)
+    shutil.copytree(FOLDER / "fit", folder)
     save_cases(folder, LAYOUT.cases(table(20)))
     record_file(folder, STORED_CASES.as_posix())
     return folder

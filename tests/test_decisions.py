@@ -29,7 +29,6 @@ def test_a_decision_is_what_the_solver_says() -> None:
         np.testing.assert_array_equal(found.interior, expected.interior)
         np.testing.assert_array_equal(found.residual, expected.residual)
         np.testing.assert_array_equal(found.certified, expected.certified)
-        assert found.converged is found.certified  # its former name
         np.testing.assert_array_equal(found.interior, ~(found.at_lower_bound | found.at_upper_bound))
         assert (found.levels, found.quantiles.shape) == ((), (7, 0))
 

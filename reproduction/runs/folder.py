@@ -85,7 +85,7 @@ class RunFolder:
     def settings(self) -> RunSettings:
         """What was asked for."""
         file = self.path / SETTINGS
-        values = read_json_table(file) if _is_signed(file) else read_settings_file(file)
+        values = read_json_table(file)
         try:
             return run_from_plain(values)
         except StakesError as error:
@@ -205,14 +205,6 @@ class RunRecorder(Observer):
 
     def done(self, replica: int, trained: Trained) -> None:
         self.folders[replica].finish(trained)
-
-
-def _is_signed(file: Path) -> bool:
-    """Whether the JSON comes with its SHA-256; older versions wrote the settings of a run without."""
-    if not file.is_file():
-        return False  # and reading it says why
-    with file.open("rb") as stream:
-        return stream.read(10) == b'{"sha256":'
 
 
 def _finite(value: float) -> float | None:

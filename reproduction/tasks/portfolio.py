@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -270,7 +270,7 @@ class EuropeanWind:
 
     penalty: float = 5.0  # what a missing fraction of capacity, squared, costs against the price of the power
     wheel: str | None = None
-    tables: str | None = field(default=None, metadata={"later": True})
+    tables: str | None = None
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks the penalty

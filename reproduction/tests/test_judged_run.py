@@ -17,7 +17,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.files import read_json, write_json
 
-FINISHED = RunFolder(FOLDER / "run-2" / "finished")
+FINISHED = RunFolder(FOLDER / "finished")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_block_may_be_given() -> None:
 
 def test_a_run_must_have_ended() -> None:
     with pytest.raises(SettingError, match="has not finished; `python -m reproduction resume"):
-        judge_run(RunFolder(FOLDER / "run-2" / "interrupted"))
+        judge_run(RunFolder(FOLDER / "interrupted"))
 
 
 def test_a_run_that_failed_is_told(judged: JudgedRun, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`evaluate`, `report` and `resume` on the folder of a run, of this version and of those before."""
+"""`evaluate`, `report` and `resume` on the folder of a run."""
 
 import json
 import shutil
@@ -11,13 +11,11 @@ from reproduction_calls import called, complaint
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
 
-VERSIONS = sorted(path.name for path in FOLDER.glob("run-*"))
 
-
-@pytest.fixture(autouse=True, params=VERSIONS)
-def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(FOLDER / request.param / "finished", "run")
+    shutil.copytree(FOLDER / "finished", "run")
 
 
 def test_a_run_is_evaluated_on_the_cases_of_its_task() -> None:

@@ -10,7 +10,7 @@ from reproduction.runs.folder import RunFolder
 from reproduction.runs.judged import JudgedRun, build_run_report, judge_run, write_run_report
 from stakes.reports.page import render
 
-FINISHED = RunFolder(FOLDER / "run-2" / "finished")
+FINISHED = RunFolder(FOLDER / "finished")
 
 
 @pytest.fixture(scope="module")

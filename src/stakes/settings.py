@@ -10,7 +10,7 @@ from functools import cache
 from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from stakes.errors import SettingError, StakesError, did_you_mean, nearest_hint
 from stakes.files import canonical_json
@@ -24,13 +24,10 @@ _WORDS |= {str: "text", Path: "text"}
 
 
 def to_plain(value: object) -> Any:
-    """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back.
-
-    A dataclass is written by its `telling_fields`.
-    """
+    """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back."""
     if is_dataclass(value) and not isinstance(value, type):
         name = _name_of(type(value))
-        given = {field: to_plain(getattr(value, field)) for field in telling_fields(value)}
+        given = {field.name: to_plain(getattr(value, field.name)) for field in fields(value) if field.init}
         return given if name is None else {"name": name, **given}
     if isinstance(value, Mapping):
         return {key: to_plain(inner) for key, inner in _table(value, "a mapping").items()}
@@ -41,19 +38,6 @@ def to_plain(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SettingError(f"a {type(value).__name__} cannot be written as a setting: {shown(value)}")
-
-
-def telling_fields(value: object) -> list[str]:
-    """The fields by which settings are told apart: all but those of a later version that stand at their default.
-
-    The metadata of such a field say {"later": True}: settings from before it was there are the same, and hash alike.
-    """
-    every = [field for field in fields(cast(Any, value)) if field.init]
-    return [
-        field.name
-        for field in every
-        if not (field.metadata.get("later") and getattr(value, field.name) == field.default)
-    ]
 
 
 def from_plain(kind: type[T], value: object, where: str = "", registry: Registry | None = None) -> T:

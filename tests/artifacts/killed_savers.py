@@ -34,7 +34,7 @@ def leave_killed(base: Path) -> None:
 
     To be called in a fork of the process of the tests.
     """
-    forecaster = load_bundle(FOLDER / "bundle-2").forecaster
+    forecaster = load_bundle(FOLDER / "fit").forecaster
     forecaster.noise_seed_ = OLD
     save_bundle(base / "old", forecaster)
     forecaster.noise_seed_ = NEW

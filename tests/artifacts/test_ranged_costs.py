@@ -12,7 +12,6 @@ from stakes.artifacts.cost import words_for
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.fitted_state import estimator_settings, fitted_state, restored_forecaster
 from stakes.errors import SettingError
-from stakes.settings import to_plain
 from stakes.training.settings import ImplicitSettings
 
 RANGE = ParameterRange(1, 50)
@@ -59,12 +58,6 @@ def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: 
     assert "was fitted for the cost 'shortfall:penalty=1..50'" in beyond.notes[0]
     with pytest.raises(SettingError, match="say which one"):
         again.decide(X)
-
-
-def test_forecasters_without_a_range_are_saved_as_before() -> None:
-    forecaster = fitted(False, ShortfallCost(5.0))
-    assert "ranged" not in to_plain(fitted_state(forecaster))
-    assert "conditioned" not in to_plain(estimator_settings(forecaster))
 
 
 def test_models_that_see_a_parameter_need_its_range(tmp_path: Path) -> None:

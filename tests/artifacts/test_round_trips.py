@@ -1,4 +1,5 @@
 import hashlib
+import json
 import math
 import re
 from dataclasses import fields
@@ -10,7 +11,7 @@ import pytest
 import torch
 from artifacts.damage import forged
 from artifacts.forecasters import DATA, FEATURES, KINDS, PARTS, assert_same, fitted, small, with_cost
-from golden.make_bundle import LAYOUT, SPEC, table
+from golden.make_bundle import FOLDER, LAYOUT, SPEC, decisions, table
 from safetensors.torch import load_file
 
 from stakes.artifacts.fits import load_bundle, save_bundle
@@ -35,6 +36,15 @@ def test_a_forecaster_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None:
     assert (again / "weights.safetensors").read_bytes() == (tmp_path / "bundle/weights.safetensors").read_bytes()
     assert (again / "state.json").read_bytes() == (tmp_path / "bundle/state.json").read_bytes()
     assert (again / "metrics.jsonl").read_bytes() == (tmp_path / "bundle/metrics.jsonl").read_bytes()
+
+
+def test_the_golden_fit_gives_the_golden_decisions() -> None:
+    bundle = load_bundle(FOLDER / "fit")
+    assert bundle.notes == ()
+    assert (bundle.cost_spec, bundle.layout) == (CostSpec.from_record(SPEC.record()), LAYOUT)
+    expected = json.loads((FOLDER / "decisions.json").read_text())
+    for name, values in decisions(bundle.forecaster).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 def test_every_parameter_is_kept() -> None:

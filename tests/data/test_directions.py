@@ -87,8 +87,7 @@ def test_a_missing_direction_is_blamed_by_its_own_name() -> None:
     assert (blamed.columns, blamed.given_back) == (("wd",), 5)
 
 
-def test_a_layout_without_directions_is_written_as_before() -> None:
-    assert "directions" not in to_plain(replace(ROWS, directions=()))
+def test_a_layout_comes_back_with_its_directions() -> None:
     assert from_plain(TableLayout, to_plain(ROWS)) == ROWS
 
 

@@ -94,7 +94,6 @@ def test_forecast_and_decision_agree(fitted: stakes.DecisionAwareForecaster) -> 
     np.testing.assert_array_equal(fitted.decide(features), found.action)
     np.testing.assert_allclose(fitted.expected_cost(features), expected.expected_cost, rtol=1e-5)
     assert found.certified.all()
-    assert found.converged is found.certified  # its former name
     gap = np.maximum(outcome - found.action, 0), np.maximum(found.action - outcome, 0)
     assert fitted.score(features, outcome) == pytest.approx(-(10 * gap[0] ** 2 + gap[1] ** 2).mean(), rel=1e-5)
 
@@ -339,9 +338,6 @@ def test_refit_trains_what_was_chosen_on_other_rows() -> None:
         early.refit(features[:, :1], outcome)
     with pytest.raises(NotFittedError):
         forecaster().refit(features, outcome)
-    early.found_ = None  # as in a bundle of an earlier version
-    with pytest.raises(SettingError, match="does not know how long to train"):
-        early.refit(features, outcome)
 
 
 # Inputs

@@ -1,6 +1,6 @@
-"""Makes the bundle whose decisions every later version must give again: `python tests/golden/make_bundle.py`.
+"""Makes the fit whose decisions must stay what they are: `python tests/golden/make_bundle.py`.
 
-One is made when the format of bundles changes, and none is made twice.
+It is made again when the format of folders changes; the decisions must then be those of before.
 """
 
 import json
@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from stakes.artifacts.fits import save_bundle
-from stakes.artifacts.manifest import FORMAT, DataFingerprint
+from stakes.artifacts.manifest import DataFingerprint
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
@@ -47,11 +47,16 @@ def main() -> None:
     forecaster = DecisionAwareForecaster(
         SPEC.build(),
         model=ImplicitSettings(noise=2, hidden=8, layers=2),
+        base="none",
+        outcome_bounds=None,
         weights=(0.0, 0.9),
         members=50,
         ensemble=2,
         epochs=30,
         training=TrainingSettings(batch=32, validation_members=8, learning_rate=0.01),
+        refit_on_all_rows=False,
+        ladder=False,
+        fresh_errors=False,
         tolerance=200.0,
         block=1,
         device="cpu",
@@ -59,9 +64,9 @@ def main() -> None:
     )
     forecaster.fit(cases.feature_table, cases.outcome_table["load"])
     data = DataFingerprint("load.csv", len(table()), "0" * 64)
-    save_bundle(FOLDER / f"bundle-{FORMAT}", forecaster, cost_spec=SPEC, layout=LAYOUT, about={"data": data})
+    save_bundle(FOLDER / "fit", forecaster, cost_spec=SPEC, layout=LAYOUT, about={"data": data})
     expected = json.dumps(decisions(forecaster), indent=1) + "\n"
-    (FOLDER / f"decisions-{FORMAT}.json").write_text(expected)
+    (FOLDER / "decisions.json").write_text(expected)
 
 
 if __name__ == "__main__":

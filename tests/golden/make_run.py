@@ -1,9 +1,8 @@
-"""Makes the run folders that every later version must read and go on with: `python tests/golden/make_run.py`.
+"""Makes the run folders that must be read and gone on with: `python tests/golden/make_run.py`.
 
-One pair is made when the format of run folders changes, and none is made twice: run-N/finished, and the same run
-stopped half way, run-N/interrupted, with its checkpoint. run-N/data.sha256 tells whether the task has the very same
-data elsewhere: a checkpoint is for these alone, and another processor may compute other last digits. run-1 is of a
-version whose models lived in `stakes.models`, which its checkpoint's fingerprint says.
+They are made again when their format changes: run/finished, and the same run stopped half way, run/interrupted, with
+its checkpoint. run/data.sha256 tells whether the task has the very same data elsewhere: a checkpoint is for these
+alone, and another processor may compute other last digits.
 """
 
 import hashlib
@@ -19,8 +18,7 @@ from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
-FORMAT = 2  # of run folders; 1 had settings without a SHA-256 and weights without numbers
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "run"
 TRAINING = TrainingSettings(epochs=6, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 RUN = RunSettings(SyntheticTask(), ImplicitSettings(noise=2, hidden=4, layers=1), 0.4, 3, TRAINING)
 
@@ -41,9 +39,9 @@ def data_sha256() -> str:
 
 def main() -> None:
     torch.set_num_threads(1)
-    (FOLDER / f"run-{FORMAT}").mkdir()
-    (FOLDER / f"run-{FORMAT}" / "data.sha256").write_text(data_sha256())
-    finished, interrupted = (RunFolder(FOLDER / f"run-{FORMAT}" / name) for name in ("finished", "interrupted"))
+    FOLDER.mkdir()
+    (FOLDER / "data.sha256").write_text(data_sha256())
+    finished, interrupted = (RunFolder(FOLDER / name) for name in ("finished", "interrupted"))
     finished.create(RUN)
     train_in(finished)
     interrupted.create(RUN)

@@ -147,7 +147,6 @@ def test_the_action_at_a_bound_is_said_to_be_there(client: httpx.Client) -> None
         "residual": 0.0,
         "certified": True,
         "status": "certified",
-        "converged": True,
         "gap": None,
     }
 

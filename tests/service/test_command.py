@@ -58,7 +58,7 @@ def test_a_signal_ends_it_when_what_was_asked_is_answered(
     ],
 )
 def test_why_it_does_not_start(words: list[str], expected: str) -> None:
-    assert expected in complaint("serve", str(FOLDER / "bundle-1"), *words)
+    assert expected in complaint("serve", str(FOLDER / "fit"), *words)
 
 
 def test_help_names_the_options_and_imports_no_server() -> None:
@@ -80,12 +80,12 @@ def test_a_folder_without_a_fit(tmp_path: Path) -> None:
 def test_an_address_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        assert "in use" in complaint("serve", str(FOLDER / "bundle-1"), "--port", port)
+        assert "in use" in complaint("serve", str(FOLDER / "fit"), "--port", port)
 
 
 def test_a_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAKES_TOKEN", "tab\there")
-    assert "token must be printable" in complaint("serve", str(FOLDER / "bundle-1"))
+    assert "token must be printable" in complaint("serve", str(FOLDER / "fit"))
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,4 +96,4 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("stakes.cli.serve.find_spec", lacking)
     expected = 'the service needs uvicorn: pip install "stakes[serve]"'
-    assert expected in complaint("serve", str(FOLDER / "bundle-1"))
+    assert expected in complaint("serve", str(FOLDER / "fit"))

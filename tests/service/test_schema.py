@@ -96,4 +96,3 @@ def test_every_property_says_what_it_is(announced: schemathesis.BaseSchema) -> N
         for key, value in schema.get("properties", {}).items()
     }
     assert [name for name, value in properties.items() if not value.get("description")] == []
-    assert [name for name, value in properties.items() if value.get("deprecated")] == ["Certificate.converged"]

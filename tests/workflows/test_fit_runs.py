@@ -148,9 +148,6 @@ def test_refit_needs_the_own_cost_again() -> None:
 @pytest.mark.usefixtures("no_report")
 def test_a_refit_is_a_fit_to_new_data() -> None:
     load_table(220).to_csv("longer.csv", index=False)
-    record = read_json(Path("old/fit.json"))
-    record["request"]["start_from"] = record["start_sha256"] = None  # as in folders of earlier versions
-    write_json(Path("old/fit.json"), record)
     assert called("refit", "old", "longer.csv", "--cost", COST, *HERE, "--out", "new")[0] == 0
     assert bundle_files(Path("new"))[WEIGHTS] != bundle_files(Path("old"))[WEIGHTS]
     assert read_json(Path("new/bundle.json"))["about"]["fitted"]["cases"] == 218

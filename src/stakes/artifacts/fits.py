@@ -197,10 +197,8 @@ def load_bundle(
         settings = settings_from_plain(read_json_table(folder / SETTINGS, manifest.files[SETTINGS]))
         _require_factory(settings, model)
     with errors_name(folder / STATE):
-        values = read_json_table(folder / STATE, manifest.files[STATE])
-        state = from_plain(FittedState, manifest.completed(values))
+        state = from_plain(FittedState, read_json_table(folder / STATE, manifest.files[STATE]))
     with errors_name(folder / MANIFEST):
-        manifest = manifest.in_todays_words(state.named_features)
         manifest.require_names(state.named_features, state.target_names)
         trees = load_trees(folder, manifest.files, state)
     with errors_name(folder / WEIGHTS):

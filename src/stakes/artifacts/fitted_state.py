@@ -3,7 +3,7 @@
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -60,16 +60,16 @@ class EstimatorSettings:
     block: int | Literal["auto"]  # how many neighbouring rows belong together; "auto" tells by their times
     device: str  # where the models are computed
     random_state: int | None  # the seed; None where it was none or a generator
-    warm_start: bool = False  # whether a second fit starts from the models of the first
-    base: Base = "none"  # what the forecast starts from; "none" for bundles from before there was a choice
-    gap: int = 0  # how many rows the lead time has
-    outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None = None
-    scoring_rule: str | None = field(default=None, metadata={"later": True})
-    decision_member_count: int | None = field(default=None, metadata={"later": True})
-    refit_on_all_rows: bool = field(default=False, metadata={"later": True})
-    fresh_errors: bool = field(default=False, metadata={"later": True})
-    ladder: bool = field(default=False, metadata={"later": True})
-    conditioned: bool = field(default=False, metadata={"later": True})
+    warm_start: bool  # whether a second fit starts from the models of the first
+    base: Base  # what the forecast starts from
+    gap: int  # how many rows the lead time has
+    outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None
+    scoring_rule: str | None
+    decision_member_count: int | None
+    refit_on_all_rows: bool
+    fresh_errors: bool
+    ladder: bool
+    conditioned: bool
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):
@@ -134,15 +134,15 @@ class FittedState:
     baselines: int  # how many models of weight 0 there are beside them
     frontier: Frontier | None  # how the weight was chosen; None where it was given
     versions: dict[str, str]  # the versions of stakes, torch and Python that fitted it
-    trees: int = field(default=0, metadata={"later": True})
-    outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
-    found: RefitSchedule | None = field(default=None, metadata={"later": True})
-    correction: Correction | None = field(default=None, metadata={"later": True})
-    baseline_correction: Correction | None = field(default=None, metadata={"later": True})
-    kind: ForecastKind = field(default="network", metadata={"later": True})
-    ladder: Ladder | None = field(default=None, metadata={"later": True})
-    ranged: RangedParameter | None = field(default=None, metadata={"later": True})
-    leaks: tuple[str, ...] = field(default=(), metadata={"later": True})
+    trees: int
+    outcome_bounds: OutcomeBounds | None
+    found: RefitSchedule | None
+    correction: Correction | None
+    baseline_correction: Correction | None
+    kind: ForecastKind
+    ladder: Ladder | None
+    ranged: RangedParameter | None
+    leaks: tuple[str, ...]
 
     def __post_init__(self) -> None:
         require_count("features", self.features)

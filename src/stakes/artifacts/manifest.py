@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from stakes.argument_checks import require_count
 from stakes.data.tables.layout import TableLayout
@@ -154,18 +154,6 @@ class BundleManifest:
         if missing := [name for name in PARTS if name not in self.files]:
             raise SettingError(f"files must name {missing[0]}")
 
-    def completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        """What state.json says, as bundles of the present format have it."""
-        return state
-
-    def in_todays_words(self, features: tuple[str, ...]) -> Self:
-        """With the layout as it is written today: in earlier bundles `weekday` was a wave, as their features tell."""
-        if self.layout is None:
-            return self
-        calendar = tuple("weekday_wave" if name == "weekday" else name for name in self.layout.calendar)
-        earlier = replace(self.layout, calendar=calendar)
-        return replace(self, layout=earlier) if earlier.feature_names == features else self
-
     def require_names(self, features: tuple[str, ...], targets: tuple[str, ...]) -> None:
         """Raise unless the layout is one of the forecaster's features and targets."""
         if self.layout is not None:
@@ -175,26 +163,6 @@ class BundleManifest:
     def changed_files(self, folder: Path) -> dict[str, str]:
         """A sentence for every file beside the parts that is not what was recorded; the forecaster needs none of it."""
         return changed_files(folder, {name: sha256 for name, sha256 in self.files.items() if name not in PARTS})
-
-
-@dataclass(frozen=True)
-class _Format1(BundleManifest):
-    """The manifest of bundles before format 2, with what their state.json now says."""
-
-    versions: dict[str, str] = field(kw_only=True)
-    features: tuple[str, ...] = field(kw_only=True)
-    targets: tuple[str, ...] = field(kw_only=True)
-
-    def completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        return {**state, "versions": self.versions}
-
-    def require_names(self, features: tuple[str, ...], targets: tuple[str, ...]) -> None:
-        _require_same("features", self.features, features)
-        _require_same("targets", self.targets, targets)
-        super().require_names(features, targets)
-
-
-_MANIFESTS: Mapping[int, type[BundleManifest]] = {1: _Format1, FORMAT: BundleManifest}
 
 
 def is_bundle(path: Path) -> bool:
@@ -209,12 +177,12 @@ def read_manifest(folder: Path) -> BundleManifest:
         raise BundleError(_why_there_is_none(folder))
     with errors_name(path):
         values = read_json_table(path)
-        kind = _kind_of(path, values.get("format"))
+        _require_format(path, values.get("format"))
         free = {"cost": values.pop("cost", None), "about": values.pop("about", {})}
         for name, value in free.items():
             if not isinstance(value, dict) and (value is not None or name == "about"):
                 raise SettingError(f"{name} must be a table, got {shown(value)}")
-        return replace(from_plain(kind, values), **free)
+        return replace(from_plain(BundleManifest, values), **free)
 
 
 def _why_there_is_none(folder: Path) -> str:
@@ -254,14 +222,13 @@ def errors_name(path: Path) -> Iterator[None]:
         raise BundleError(f"{path}: {error}") from error
 
 
-def _kind_of(path: Path, version: object) -> type[BundleManifest]:
+def _require_format(path: Path, version: object) -> None:
     if type(version) is int and version > FORMAT:
         raise BundleError(
             f"{path} was made by a newer version of stakes: it has format {shown(version)}, this one reads {FORMAT}"
         )
-    if type(version) is not int or version not in _MANIFESTS:
-        raise BundleError(f"{path}: format must be {' or '.join(map(str, _MANIFESTS))}, got {shown(version)}")
-    return _MANIFESTS[version]
+    if type(version) is not int or version != FORMAT:
+        raise BundleError(f"{path}: format must be {FORMAT}, got {shown(version)}")
 
 
 def _require_same(name: str, names: tuple[str, ...], due: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """Model selection: what each candidate and each decision weight costs on held-out cases, and which is selected."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ class FrontierPoint:
     allowed: bool  # whether the score is within the tolerance
     failed: bool  # whether its training failed
     cost_bound: float | None = None
-    also: tuple[float, ...] = field(default=(), metadata={"later": True})
+    also: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("cost_change", "score_change"):
@@ -367,7 +367,7 @@ class Ladder:
     rungs: tuple[Rung, ...]  # how each was judged on validation cases
     cases: int  # how many of these there were
     block: int  # how many neighbouring ones depend on each other
-    tested: tuple[RungOnTest, ...] = field(default=(), metadata={"later": True})
+    tested: tuple[RungOnTest, ...] = ()
 
     def __post_init__(self) -> None:
         if not any(rung.climbed for rung in self.rungs):

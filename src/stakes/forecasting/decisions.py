@@ -71,11 +71,6 @@ class Decisions:
             return words
         return np.where(self.infeasible, "infeasible", np.where(self.unanswered, "unbounded", words))
 
-    @property
-    def converged(self) -> Flags:
-        """Deprecated: the former name of `certified`."""
-        return self.certified
-
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The decisions of some forecasts and then of others, for the same cost and levels."""

@@ -577,8 +577,6 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
         rows = self._validated(X, y, times)
-        if self.found_ is None:
-            raise SettingError("a forecaster of an earlier version does not know how long to train: fit it anew")
         if ranged_parameter(self.cost) != self.ranged_:
             raise SettingError(f"refit needs the cost of the fit, with its range of {self.ranged_}, got {self.cost}")
         return self._train_again(rows, checkpoints, stop)

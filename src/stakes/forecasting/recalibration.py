@@ -374,8 +374,7 @@ class JudgedCorrection:
 
     def pit(self, version: Version) -> Floats:
         """The middle of where the PIT of each outcome lies, (N,)."""
-        middle = (self.values("pit_from", version) + self.values("pit_to", version)) / 2
-        return np.asarray(middle.clip(0, 1))  # folders of earlier versions hold sums that were rounded up
+        return (self.values("pit_from", version) + self.values("pit_to", version)) / 2
 
     @property
     def errors(self) -> SeenErrors:

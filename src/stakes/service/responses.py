@@ -98,7 +98,6 @@ def _certificate(decisions: Decisions, row: int) -> Certificate:
         gap=None if decisions.gap is None or not math.isfinite(decisions.gap[row]) else float(decisions.gap[row]),
         certified=certified,
         status=str(decisions.status[row]),
-        converged=certified,
     )
 
 

@@ -173,7 +173,6 @@ class Certificate(BaseModel):
         description="certified or not certified; infeasible, where limits contradict each other, or unbounded, where "
         "the cost falls without end: then there is no action"
     )
-    converged: bool = Field(description="the former name of certified; goes in the next version", deprecated=True)
 
 
 class Decision(BaseModel):

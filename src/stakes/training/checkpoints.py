@@ -259,12 +259,8 @@ def load_models(path: Path, sha256: str | None, keys: Sequence[str], layout: Lay
 
 
 def load_model_weights(path: Path, sha256: str | None, layout: Layout) -> dict[str, Tensor]:
-    """The weights of the only model of a file; those of older runs have no number in their names."""
-    (key,) = model_keys(1)
-    size = sum(dtype.itemsize * math.prod(shape) for dtype, shape in layout.values())
-    tensors = load_tensors(path, sha256, limit=HEADER_LIMIT + size)
-    weights = {name.removeprefix(key): tensor for name, tensor in tensors.items()}
-    check_tensors(str(path), weights, layout)
+    """The weights of the only model of a file."""
+    (weights,) = load_models(path, sha256, model_keys(1), layout)
     return weights
 
 

@@ -1,6 +1,6 @@
 """What a training run is: frozen dataclasses that are its settings, its JSON record and its command-line flags."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import nn
@@ -14,8 +14,6 @@ from stakes.scores.mixture import score_weights
 
 Companion = Literal["decision", "crps_of_total", "variogram"]
 """What the score is mixed with; see `TrainingSettings`."""
-
-_LATER = {"later": True}  # than runs that are kept: left out of what is written where it has its default
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,8 @@ class TrainingSettings:
     score_estimator: Literal["fair", "biased"] = "fair"  # "fair" or "biased", as in `energy_score`
     decision_estimator: Literal["plain", "debiased"] = "plain"  # "plain" or "debiased", as in `DecisionScore`
     companion: Companion = "decision"
-    score: str = field(default="energy", metadata=_LATER)
-    decision_member_count: int | None = field(default=None, metadata=_LATER)
+    score: str = "energy"
+    decision_member_count: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
@@ -117,8 +115,8 @@ class ImplicitSettings:
     noise: int = 8  # width of the noise vector of a member
     hidden: int = 50  # width of the hidden layers
     layers: int = 5  # how many hidden layers there are
-    linear: bool = field(default=False, metadata=_LATER)
-    gap: int = field(default=0, metadata=_LATER)
+    linear: bool = False
+    gap: int = 0
 
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers"):
@@ -148,7 +146,7 @@ class LinearSettings:
     name: ClassVar[str] = "linear"
     residuals: int = 2000  # how many residual vectors are kept
     gap: int = 0  # how many rows the cross-validation leaves out beside a block, as in `LinearModel`
-    constant: bool = field(default=False, metadata=_LATER)
+    constant: bool = False
 
     def __post_init__(self) -> None:
         require_count("residuals", self.residuals)

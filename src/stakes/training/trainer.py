@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from stakes.argument_checks import unwatched
 from stakes.costs.cost import Cost, at_bounds
@@ -19,14 +19,12 @@ from stakes.scores.decision_score import realised_cost
 from stakes.scores.mixture import score_weights
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
-from stakes.settings import from_plain, telling_fields, to_plain
+from stakes.settings import from_plain, to_plain
 from stakes.training.checkpoints import Checkpoint, check_tensors, load_latest, save_checkpoint
 from stakes.training.progress import Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.replicas import Replica, ReplicaStack, structure
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
-
-_FORMER_HOMES = {"stakes.models.sample_model.": "stakes.models.networks.", "stakes.method.models.": "stakes.models."}
 
 
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
@@ -53,42 +51,15 @@ def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
 
 def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
     """A hash of all that the result of a stack depends on; the same in every process, wherever its classes live."""
-    return _digest(stack, parameters, _described_model)
-
-
-def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """The fingerprint as earlier versions computed it: it named the modules that the classes of models lived in."""
-    return _digest(stack, parameters, _formerly_described_model)
-
-
-def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Module], str]) -> str:
-    digest = hashlib.sha256(_described_settings(stack.settings).encode())
+    digest = hashlib.sha256(repr(stack.settings).encode())
     for replica in stack.replicas:
-        asked = () if replica.epochs is None else (replica.epochs,)  # which earlier versions did not know
-        seen = ("conditioned",) if replica.conditioned else ()  # nor this
-        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), *asked, *seen)
-        digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
+        model = [(name, kind.__qualname__, values) for name, kind, values in structure(replica.model)]
+        told = (replica.name, replica.decision_weight, replica.seed, replica.epochs, replica.conditioned)
+        digest.update(repr((*told, _described(replica.cost), model)).encode())
     for values in _tensors(stack, parameters):
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _described_settings(settings: TrainingSettings) -> str:
-    """As `repr` has them, without those that an earlier version did not have."""
-    told = ", ".join(f"{name}={getattr(settings, name)!r}" for name in telling_fields(settings))
-    return f"{type(settings).__qualname__}({told})"
-
-
-def _described_model(model: nn.Module) -> str:
-    return repr([(name, kind.__qualname__, values) for name, kind, values in structure(model)])
-
-
-def _formerly_described_model(model: nn.Module) -> str:
-    text = repr(structure(model))
-    for now, then in _FORMER_HOMES.items():
-        text = text.replace(now, then)
-    return text
 
 
 def _tensors(stack: ReplicaStack, parameters: Tensor) -> Iterator[Tensor]:
@@ -478,8 +449,7 @@ class _Session:
     def _check(self, checkpoint: Checkpoint) -> None:
         """Raise unless the checkpoint is one of this very stack."""
         state = from_plain(SessionState, checkpoint.state)
-        known = state.fingerprint == self.fingerprint
-        if not known and state.fingerprint != former_fingerprint(self.stack, self.best):
+        if state.fingerprint != self.fingerprint:
             raise CheckpointError("it belongs to other replicas, data or settings")
         count, rows = len(self.stack), state.rows
         if len(state.replicas) != count or not rows or len({*rows} & {*range(count)}) != len(rows):

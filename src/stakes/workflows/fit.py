@@ -311,8 +311,7 @@ def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[st
         return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
     if judged.ladder is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
-    seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions
-    others = (*today_sentence(judged), *([seen] if seen else []))
+    others = (*today_sentence(judged), judged.provenance["fitted on"])
     return (*alarm_sentences(judged), *sentences, *others, f"Report: {out / REPORT}")
 
 

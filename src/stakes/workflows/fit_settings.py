@@ -1,6 +1,6 @@
 """How a forecaster is fitted: the settings behind the flags of `stakes fit`, light enough for --help."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from stakes.errors import SettingError
@@ -39,17 +39,17 @@ class FitSettings:
 
     model: Literal["implicit", "diffusion", "linear"] = "implicit"
     base: Literal["linear", "trees", "none"] = "linear"
-    score: str = field(default="energy", metadata={"later": True})
-    outcome_bounds: str = field(default="auto", metadata={"later": True})
-    directions: tuple[str, ...] | Literal["auto"] = field(default="auto", metadata={"later": True})
+    score: str = "energy"
+    outcome_bounds: str = "auto"
+    directions: tuple[str, ...] | Literal["auto"] = "auto"
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
-    conditioned: bool = field(default=False, metadata={"later": True})
+    conditioned: bool = False
     members: int = 500
     ensemble: int = 1
-    decision_member_count: int | None = field(default=None, metadata={"later": True})
-    ladder: bool = field(default=True, metadata={"later": True})
-    fresh_errors: bool = field(default=True, metadata={"later": True})
+    decision_member_count: int | None = None
+    ladder: bool = True
+    fresh_errors: bool = True
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25

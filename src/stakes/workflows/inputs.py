@@ -1,8 +1,8 @@
 """What is asked of a fit, and the data read: the cases to fit on, those to judge by, and what to know about them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,9 +31,7 @@ _SHARED = (
     *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "ladder", "fresh_errors"),
     *("epochs", "validation_fraction", "tolerance"),
 )
-_OLDEST = {"base": "none"}  # of requests from before there was a choice
 _KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
-_FORMER = ("start_from", "start_sha256")  # of folders from when a refit could start from the weights of the fit before
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class FitRequest(FitSettings):
     data: str  # the file of the table
     cost: str | CostSpec  # the cost in words, as in --cost, or as a record has it
     layout: TableLayout  # what the columns of the table are
-    hold_test: bool = field(default=False, metadata={"later": True})
+    hold_test: bool = False
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
         """An untrained one."""
@@ -75,9 +73,7 @@ def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
     """The request that a folder keeps, its cost as recorded, and all else that the file says."""
     record = read_json(file)
     try:
-        asked = record["request"]
-        known = _OLDEST | _without(asked, _FORMER) if isinstance(asked, dict) else asked
-        request = from_plain(FitRequest, known, "request")
+        request = from_plain(FitRequest, record["request"], "request")
         spec = CostSpec.from_record(record["cost"])
     except (KeyError, TypeError, StakesError) as error:
         raise SettingError(f"{file} does not say what was to be fitted: {error}") from error
@@ -103,11 +99,7 @@ def _essential(record: Any) -> Any:
     """Without the places of files, which do not change a fit."""
     if not isinstance(record, dict) or not isinstance(record.get("request"), dict):
         return record
-    return {**_without(record, _FORMER), "request": _without(record["request"], (*_KEPT_BESIDE, *_FORMER))}
-
-
-def _without(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key not in keys}
+    return {**record, "request": {key: each for key, each in record["request"].items() if key not in _KEPT_BESIDE}}
 
 
 _TIMES = ("time", "times", "date", "datetime", "timestamp", "day", "valid_time")  # columns that tell a time, by name

@@ -1,7 +1,7 @@
 """Forecasts that somebody else makes, as they came, and where a user keeps them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -201,7 +201,7 @@ class ForecastLayout:
     member_dimension: str | None = None
     points: tuple[GridPoint, ...] = ()  # latitudes and longitudes of the points of a grid that are wanted
     unit: str | None = None  # the unit that is wanted of a NetCDF file that says its own; None takes it as it is
-    learned: LearnedForecasts | None = field(default=None, metadata={"later": True})
+    learned: LearnedForecasts | None = None
 
     def __post_init__(self) -> None:
         for name in ("outcomes", "columns", "features", "targets"):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class TableLayout:
     known: tuple[str, ...] = ()  # columns whose values at the target time are known beforehand, such as forecasts
     calendar: tuple[str, ...] = ()
     baseline_action: str | None = None
-    directions: tuple[str, ...] = field(default=(), metadata={"later": True})
+    directions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("targets", "features", "known", "calendar", "directions"):
