@@ -24,7 +24,6 @@ from stakes.service.forecasts import open_fits
 from stakes.service.schemas import DecideRequest, TableRequest
 from stakes.service.settings import ServiceSettings
 from stakes.workflows import fit
-from stakes.workflows.inputs import read_request
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -120,13 +119,6 @@ def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
     assert pd.read_csv("decisions.csv")["action"].between(0, 20).all()
     assert called("refit", "based", "load.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
     assert "trees-0.txt" in bundle_files(Path("again"))
-
-
-def test_a_request_from_before_there_was_a_base_has_none() -> None:
-    record = read_json(Path("old/fit.json"))
-    del record["request"]["base"]
-    write_json(Path("old/fit.json"), record)
-    assert read_request(Path("old/fit.json"))[0].base == "none"
 
 
 def test_a_finished_fit_says_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
