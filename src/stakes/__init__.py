@@ -58,6 +58,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.programs.storage import ArbitrageCost as ArbitrageCost
     from stakes.programs.storage import StorageCost as StorageCost
     from stakes.scores.decision_score import DecisionScore as DecisionScore
+    from stakes.scores.member_reduction import ReducedMembers as ReducedMembers
+    from stakes.scores.member_reduction import reduce_members as reduce_members
     from stakes.scores.mixture import ScoreMixture as ScoreMixture
     from stakes.scores.objective import DecisionAwareLoss as DecisionAwareLoss
     from stakes.scores.objective import DecisionAwareObjective as DecisionAwareObjective
@@ -110,6 +112,7 @@ _HOME = {
     "ProtectionCost": "costs.scalar_costs",
     "Quantity": "programs.modelling",
     "Recalibrator": "forecasting.recalibrator",
+    "ReducedMembers": "scores.member_reduction",
     "SampleModel": "models.sample_model",
     "ScenarioProgram": "programs.scenario_program",
     "ScheduleCost": "programs.schedules",
@@ -142,6 +145,7 @@ _HOME = {
     "optimal_action": "actions.solve",
     "paired_difference": "evaluation.intervals",
     "quantile_members": "data.forecasts.quantiles",
+    "reduce_members": "scores.member_reduction",
     "rolling_forecasts": "forecasting.corrections",
     "save_bundle": "artifacts.fits",
     "solve_action": "actions.solve",

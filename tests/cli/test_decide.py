@@ -343,3 +343,17 @@ def test_where_no_case_has_an_action_the_reason_is_told_and_the_command_fails() 
     assert errors.endswith("stakes: none of 2 decisions has a best action, see the column status: 2 infeasible\n")
     Path("wide.csv").write_text("time,a_m1,a_m2,b_m1,b_m2\n2020-01-01,1,2,1,3\n2020-01-02,1,1,1,2\n")
     assert called(*words)[0] == 0
+
+
+def test_reduced_members_and_what_they_cost() -> None:
+    words = ["--members", "members.csv", "--cost", COST]
+    whole = decided(*words)
+    found = decided(*words, "--reduce", "6", "--scenarios", "scenarios.csv")
+    assert list(found.columns) == [*whole.columns, "reduction_gap"]
+    assert found["reduction_gap"].between(0, 0.01).all()
+    scenarios = pd.read_csv("scenarios.csv")
+    assert list(scenarios.columns) == ["time", "scenario", "probability", "outcome", "value"]
+    assert len(scenarios) == 6 * len(whole)
+    np.testing.assert_allclose(scenarios.groupby("time")["probability"].sum(), 1, rtol=1e-6)
+    assert "--reduce" in complaint("decide", *words, "--scenarios", "more.csv")
+    assert "count" in complaint("decide", *words, "--reduce", "13")

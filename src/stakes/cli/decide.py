@@ -21,6 +21,7 @@ app = App(
         "stakes decide load new.csv --last",
         "stakes decide wind customers.csv --cost-parameter penalty=their_penalty",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
+        "stakes decide --members big.nc --reduce 50 --cost imbalance:short=10,long=1,upper=150",
     ),
 )
 
@@ -39,6 +40,18 @@ def decide(
     cost_parameter: flag.CostParameter = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
+    reduce: Annotated[
+        int | None,
+        Parameter(
+            help="decide from so many weighted members in place of all, and say what that costs", show_default=False
+        ),
+    ] = None,
+    scenarios: Annotated[
+        Path | None,
+        Parameter(
+            help="with --reduce: write these members to this file, .csv or .parquet, as scenarios with probability"
+        ),
+    ] = None,
     last: Annotated[
         bool, Parameter(help="decide for the newest time only, or the last row", negative="", show_default=False)
     ] = False,
@@ -61,16 +74,20 @@ def decide(
 
     to_grid = out is not None and out.name.lower().endswith(_GRIDS)
     require_writable(out, force, (*TABLE_FILES, *_GRIDS), inputs=(newdata, files.members))
+    require_writable(scenarios, force, inputs=(newdata, files.members, out))
+    if (reduce is not None and files.members is None) or (scenarios is not None and reduce is None):
+        raise SettingError("--reduce needs --members, and --scenarios needs --reduce")
     levels = flag.numbers_of("quantiles", quantiles)
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     if out is not None and to_grid:
-        others = last or target is not None or folder is not None or cost_parameter is not None
+        others = last or target is not None or folder is not None or cost_parameter is not None or reduce is not None
         print_notes(_write_grid(files, cost, levels, out, others), quiet)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
-    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter)
+    reduction = (reduce, scenarios)
+    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter, reduction)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
     result.require_an_answer()
@@ -87,8 +104,8 @@ def _write_grid(
 
     if files.members is None or not is_dataset(files.members) or others or files.sites not in ("together", "each"):
         raise SettingError(
-            f"decisions are written to a NetCDF file, {str(out)!r}, where --members is one, for all its cases; any "
-            "other to .csv or .parquet"
+            f"decisions are written to a NetCDF file, {str(out)!r}, where --members is one, for all its cases "
+            "and members; any other to .csv or .parquet"
         )
     if cost is None:
         raise SettingError(_NO_COST)
@@ -118,6 +135,7 @@ def _decided(
     targets: tuple[str, ...],
     last: bool,
     cost_parameter: str | None,
+    reduction: tuple[int | None, Path | None],
 ) -> "DecidedCases":
     """With a fitted forecaster or over an ensemble, by what is given."""
     if files.members is None:
@@ -137,4 +155,6 @@ def _decided(
     from stakes.workflows.decide import decide_members
 
     spec = CostSpec.parse(cost)
-    return decide_members(files.read_these(targets, spec.build()), spec, levels, last)
+    count, scenarios = reduction
+    ensemble = files.read_these(targets, spec.build())
+    return decide_members(ensemble, spec, levels, last, reduce=count, scenarios=scenarios)

@@ -134,7 +134,10 @@ def decision_table(
     samples = torch.as_tensor(np.asarray(members))
     shared = None if weights is None else torch.as_tensor(np.asarray(weights))
     ranged = None if parameter is None else ranged_parameter(cost)
-    if ranged is None:
+    if shared is not None and shared.dim() > 1:  # weights (N, M), of each case by itself
+        each_case = [_solved(cost, samples[rows], levels, False, shared[rows]) for rows in case_parts(samples)]
+        decisions = Decisions.joined(each_case)
+    elif ranged is None:
         decisions = solve_decisions(cost, member_parts(samples), levels, weights=shared)
     else:
         own = torch.tensor(np.asarray(parameter)).to(samples.dtype)
@@ -215,7 +218,7 @@ def _quantiles(
         return np.empty((len(samples), 0, *values.shape[2:]))
     if weights is None:
         return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
-    shares = weights.numpy().reshape(-1, *[1] * (values.ndim - 2))
+    shares = weights.numpy().reshape(*weights.shape, *[1] * (values.ndim - 2))
     shares = np.broadcast_to(shares, values.shape)
     return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
 

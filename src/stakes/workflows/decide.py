@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from stakes.cost_spec.files import user_cost_errors
@@ -22,9 +23,11 @@ from stakes.data.tables.columns import column_numbers, column_times, zone_notes
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import TableCases, TableLayout
 from stakes.data.tables.missingness import DataQuality, left_out_notes
+from stakes.data.tables.tables import write_table
 from stakes.data.tables.time_axis import Times
 from stakes.errors import CostError, SettingError, TableError, did_you_mean
 from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table
+from stakes.scores.member_reduction import ReducedMembers, reduce_members
 from stakes.text import number_text
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from stakes.artifacts.fits import FittedSpan
 
 
+_NUMBERS_AT_ONCE = 1 << 24  # members of all outcomes, while members are reduced
+_OF_REDUCTION = ("members", "weights", "energy_distance")
 _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
 
@@ -278,15 +283,70 @@ def decide_grid(
         return decided, notes
 
 
-def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
-    """The actions of least expected cost over the members, without any fitting."""
+def decide_members(
+    ensemble: MembersFile,
+    spec: CostSpec,
+    levels: Sequence[float],
+    last: bool = False,
+    *,
+    reduce: int | None = None,
+    scenarios: Path | None = None,
+) -> DecidedCases:
+    """The actions of least expected cost over the members, without any fitting.
+
+    With `reduce` they are those of so many weighted members, which go to the file `scenarios` where one is named.
+    """
     doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
     rows = newest_cases(ensemble.index) if last else slice(None)
     labels = case_labels(ensemble.index)[rows]
     cost = spec.build()
-    members = ensemble.members[rows]
-    decided = decision_table(cost, members, labels, levels, ensemble.weights, ensemble.targets)
+    members, weights = ensemble.members[rows], ensemble.weights
+    told: tuple[str, ...] = ()
+    if reduce is not None:
+        reduced, gap, proven = _reduced(cost, members, weights, reduce)
+        if scenarios is not None:
+            write_table(_scenario_table(reduced, labels, ensemble.targets), scenarios)
+        told = (_reduction_note(reduce, members.shape[1], gap, proven, spec.unit),)
+        members, weights = reduced.members.numpy(), reduced.weights.numpy()
+    decided = decision_table(cost, members, labels, levels, weights, ensemble.targets)
+    if reduce is not None:
+        decided["reduction_gap"] = gap
     if ensemble.horizon is not None:
         decided.insert(labels.nlevels, "horizon", ensemble.horizon[rows])
-    notes = decision_notes(cost, decided, members, ensemble.weights)
-    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *notes))
+    notes = decision_notes(cost, decided, members, ensemble.weights if reduce is None else None)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *told, *notes))
+
+
+def _reduced(
+    cost: Cost, members: Floats, weights: Floats | None, count: int
+) -> tuple[ReducedMembers, Floats, NDArray[np.bool_]]:
+    """Every case reduced, a few at a time; the gap of each, and whether it is proven."""
+    samples = torch.from_numpy(np.ascontiguousarray(members))
+    shared = None if weights is None else torch.from_numpy(weights)
+    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
+    with user_cost_errors(cost):
+        parts = [reduce_members(part, count, shared, cost) for part in samples.split(size)]
+    joined = ReducedMembers(*(torch.cat([getattr(part, name) for part in parts]) for name in _OF_REDUCTION))
+    gap, proven = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("gap", "certified"))
+    return joined, gap, proven
+
+
+def _scenario_table(reduced: ReducedMembers, labels: "pd.Index[Any]", targets: Sequence[str]) -> pd.DataFrame:
+    """One row per case, scenario and target: what stochastic programs take."""
+    table = pd.DataFrame(reduced.scenarios(tuple(targets)))
+    cases = labels.to_frame(index=False).iloc[table.pop("case").to_numpy() - 1].reset_index(drop=True)
+    return in_utc(pd.concat([cases, table], axis=1))
+
+
+def _reduction_note(count: int, members: int, gap: Floats, proven: NDArray[np.bool_], unit: str) -> str:
+    known = gap[np.isfinite(gap)]
+    if not len(known):
+        return f"{members} members are reduced to {count}"
+    proof = "" if proven.all() else f", which is proven for {int(proven.sum())} of {len(gap)} cases"
+    most, mean = (
+        f"{number_text(max(0.0, float(value)))}{unit and f' {unit}'}" for value in (known.max(), known.mean())
+    )
+    return (
+        f"{members} members are reduced to {count}: under all members a decision from these costs {mean} more a case, "
+        f"and {most} at most{proof}, see the column reduction_gap"
+    )

@@ -1,0 +1,185 @@
+"""Fewer members that decide as all of them do: support points with weights, and what the reduction costs."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.actions.solve import ActionSolution, solve_action
+from stakes.argument_checks import check_finite, check_samples, require_count
+from stakes.costs.cost import Cost
+from stakes.costs.member_weights import mean_of_members, relative_weights
+from stakes.errors import ShapeError
+from stakes.models.support_points import energy_distance, nearest_members, support_points, support_weights
+
+_MOMENTS_OF_POINTS = 0.5  # matched moments for each point, at most: more would leave the weights no freedom
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedMembers:
+    """A few weighted members that stand for many, and what it costs to decide from them.
+
+    Attributes:
+        members: The support points (..., n, D), in the unit of the members, or some of the members.
+        weights: What each of them weighs, (..., n); each case adds up to 1.
+        energy_distance: How far they are from all members, 2 E|X - Y| - E|X - X'| - E|Y - Y'|, (...).
+        full_action: With a cost, the best action under all members, (..., A).
+        action: With a cost, the best action under the reduced ones, (..., A).
+        expected_cost: With a cost, what that action is expected to cost under the reduced members, (...).
+        gap: With a cost, E c(action) - E c(full_action), both under all members, (...): what the reduction costs.
+        certified: With a cost, whether it is proven that no action would make the gap larger, which is where the best
+            action under all members is certified, (...), bool.
+    """
+
+    members: Tensor
+    weights: Tensor
+    energy_distance: Tensor
+    full_action: Tensor | None = None
+    action: Tensor | None = None
+    expected_cost: Tensor | None = None
+    gap: Tensor | None = None
+    certified: Tensor | None = None
+
+    def scenarios(self, names: tuple[str, ...] | None = None) -> dict[str, NDArray[np.generic]]:
+        """The columns of a long table with a row for each case, scenario and outcome, as scenario programs take it.
+
+        They are `case`, `scenario`, `probability`, `outcome` and `value`; several axes of cases count as one.
+
+        Args:
+            names: The names of the D outcomes; None numbers them from 1.
+        """
+        values = self.members.reshape(-1, *self.members.shape[-2:])
+        labels = np.array(names if names is not None else [str(place + 1) for place in range(values.shape[2])])
+        if len(labels) != values.shape[2]:
+            raise ShapeError(f"names must name {values.shape[2]} outcomes, got {len(labels)}")
+        case, scenario, outcome = (each.ravel() for each in np.indices(tuple(values.shape)))
+        probability = self.weights.reshape(values.shape[:2]).numpy()[case, scenario]
+        columns = {"case": case + 1, "scenario": scenario + 1, "probability": probability}
+        return columns | {"outcome": labels[outcome], "value": values.numpy().ravel()}
+
+
+def reduce_members(
+    samples: Tensor, count: int, weights: Tensor | None = None, cost: Cost | None = None
+) -> ReducedMembers:
+    """A few weighted members that stand for many: support points, the points of least energy distance to all.
+
+    The energy distance is the divergence of the energy score, so that the few forecast what the many do. With a cost
+    the weights also keep the expected cost of the best action under all members and the mean slope there, where weights
+    can; and the members next to support points of what they cost are tried as well. Of these, each case gets those from
+    which it decides best; `gap` is what that costs under all members. The result is the same every time, and no
+    gradient passes through it.
+
+    Args:
+        samples: Members (..., M, D) of each forecast, in physical units; outcomes of different scale are to be
+            scaled first, since distances mix them.
+        count: n, how many members are left; at most M.
+        weights: What each member weighs, (..., M) or (M,), not negative; only ratios matter. None where all count
+            alike.
+        cost: What an action costs at an outcome; None where no decision is known.
+
+    >>> import torch, stakes
+    >>> members = torch.distributions.LogNormal(0.0, 1.0).icdf(torch.linspace(0.001, 0.999, 1000))[:, None]
+    >>> reduced = stakes.reduce_members(members, 20, cost=stakes.NewsvendorCost(9.0, 1.0, 0.0, 100.0))
+    >>> reduced.members.shape, bool(reduced.gap < 0.01), bool(reduced.certified)
+    (torch.Size([20, 1]), True, True)
+    """
+    check_samples(samples)
+    check_finite(samples, "samples", True)
+    require_count("count", count)
+    if samples.shape[-2] < 2:
+        raise ShapeError("samples must have at least two members to reduce, got one")
+    if count > samples.shape[-2]:
+        raise ShapeError(f"count must be at most the number of members, {samples.shape[-2]}, got {count}")
+    shares = relative_weights(weights, samples)
+    points = support_points(samples, count, shares)
+    chances = support_weights(samples, points, shares)
+    if cost is None:
+        return _reduced(samples, shares, points, chances)
+    full = solve_action(cost, samples, weights=shares)
+    traits = _cost_and_slope(cost, full.action, samples)
+    chosen = nearest_members(*_beside_traits(samples, traits, count, shares))[..., None]
+    some = samples.gather(-2, chosen.expand(*chosen.shape[:-1], samples.shape[-1]))
+    keeping = [(each, _keeping(cost, samples, shares, each, full.action, traits)) for each in (points, some)]
+    best, *others = (
+        _decided(cost, samples, shares, _reduced(samples, shares, *each), full)
+        for each in (*keeping, (points, chances))
+    )
+    for other in others:
+        best = _each_better(other, best)
+    return best
+
+
+def _reduced(samples: Tensor, shares: Tensor | None, points: Tensor, chances: Tensor) -> ReducedMembers:
+    distance = energy_distance(samples, points, shares, chances)
+    return ReducedMembers(*(each.to(samples.dtype) for each in (points, chances, distance)))
+
+
+def _decided(
+    cost: Cost, samples: Tensor, shares: Tensor | None, reduced: ReducedMembers, full: ActionSolution
+) -> ReducedMembers:
+    few = solve_action(cost, reduced.members, weights=reduced.weights)
+    paid, least = (_expected(cost, action, samples, shares) for action in (few.action, full.action))
+    return ReducedMembers(
+        reduced.members,
+        reduced.weights,
+        reduced.energy_distance,
+        full_action=full.action,
+        action=few.action,
+        expected_cost=few.expected_cost,
+        gap=torch.where(full.certified, (paid - least).clamp(min=0), paid - least),  # but for rounding
+        certified=full.certified & paid.isfinite(),
+    )
+
+
+def _expected(cost: Cost, action: Tensor, samples: Tensor, shares: Tensor | None) -> Tensor:
+    """The expected cost (...) of actions under members, summed in double precision."""
+    each = cost(action.double(), samples.double().movedim(-2, 0))
+    return mean_of_members(each, None if shares is None else shares.double().movedim(-1, 0), 0)
+
+
+def _beside_traits(samples: Tensor, traits: Tensor, count: int, shares: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Members with their cost and slope beside them, which vary together as much as they do, and support points.
+
+    Few points of many outcomes lie too close together in what a decision is about, such as their sum.
+    """
+    values, beside = samples.double(), traits.mT
+    spread, own = (each.var(-2, correction=0).sum(-1).sqrt()[..., None, None] for each in (values, beside))
+    joined = torch.cat([values, beside * torch.where(own > 0, spread / own, 0.0)], -1)
+    return joined, support_points(joined, count, shares)
+
+
+def _keeping(
+    cost: Cost, samples: Tensor, shares: Tensor | None, points: Tensor, action: Tensor, traits: Tensor
+) -> Tensor:
+    """Weights (..., n) that keep the mean cost of an action and its slope, or the cost alone where there are few."""
+    at_points = _cost_and_slope(cost, action, points.to(samples.dtype))
+    kept = slice(None) if traits.shape[-2] <= _MOMENTS_OF_POINTS * points.shape[-2] else slice(1)
+    means = mean_of_members(traits, None if shares is None else shares[..., None, :], -1)
+    moments = at_points[..., kept, :].nan_to_num(), means[..., kept].nan_to_num()
+    return support_weights(samples, points, shares, moments)
+
+
+def _cost_and_slope(cost: Cost, action: Tensor, members: Tensor) -> Tensor:
+    """What an action costs at every member, and the slope in each of its parts, (..., 1 + A, M)."""
+    outcomes = members.double().movedim(-2, 0)
+    with torch.enable_grad():
+        actions = action.double().expand(*outcomes.shape[:-1], -1).detach().requires_grad_()
+        costs = cost(actions, outcomes)
+        (slope,) = torch.autograd.grad(costs.sum(), actions) if costs.requires_grad else (actions[..., :0],)
+    return torch.cat([costs.detach()[..., None], slope], -1).movedim(0, -1)
+
+
+def _each_better(first: ReducedMembers, second: ReducedMembers) -> ReducedMembers:
+    """Case by case the one of the smaller gap, the first of two alike."""
+    assert first.gap is not None
+    assert second.gap is not None
+    worse = first.gap > second.gap
+
+    def of_case(name: str) -> Tensor:
+        one, other = getattr(first, name), getattr(second, name)
+        shape = (*worse.shape, *[1] * (one.dim() - worse.dim()))
+        return torch.where(worse.reshape(shape), other, one)
+
+    return ReducedMembers(**{field.name: of_case(field.name) for field in fields(ReducedMembers)})
