@@ -61,7 +61,7 @@ PROBLEMS = {
                 "urgent": stakes.Quantity(cost=3, upper=0.5),
                 "spilled": stakes.Quantity(cost=0.5),
             },
-            covers={"balance": "plan + bought + urgent - spilled = outcome"},
+            recourse_constraints={"balance": "plan + bought + urgent - spilled = outcome"},
             limits={"budget": "sum(plan) <= 75"},
         ),
         mended,

@@ -23,7 +23,7 @@ outcome = torch.tensor(demand.loc[known.index].to_numpy())
 bakery = stakes.Program(
     decide={"baked": stakes.Quantity(cost=20), "overtime": stakes.Quantity(cost=150, upper=4, each=False)},
     recourse={"missing": stakes.Quantity(cost=80)},
-    covers={"demand": "baked + missing >= outcome"},
+    recourse_constraints={"demand": "baked + missing >= outcome"},
     limits={"oven": "sum(baked / rate) <= shift + overtime"},
     numbers={"rate": [12, 4, 6], "shift": 13},
 )

@@ -130,7 +130,7 @@ def test_an_action_for_each_site() -> None:
     two = stakes.Program(
         decide={"cheap": stakes.Quantity(cost=1, upper=1, each=False), "dear": stakes.Quantity(cost=2, each=False)},
         recourse={"missing": stakes.Quantity(cost=9)},
-        covers={"demand": "cheap + dear + missing >= outcome"},
+        recourse_constraints={"demand": "cheap + dear + missing >= outcome"},
     )
     assert decide_array(GRID.isel(longitude=0), two, (), site="latitude")["action"].dims == ("time", "part")
 

@@ -177,7 +177,9 @@ def test_decisions_with_several_parts_that_are_not_certified_are_not_to_be_used(
 
 def test_what_has_no_best_action_is_said_and_not_answered() -> None:
     sold = stakes.Quantity(cost="outcome")  # for a negative price without end
-    kept = stakes.Program(decide={"plan": stakes.Quantity(cost=-1, upper=5)}, covers={"need": "2 * plan >= outcome"})
+    kept = stakes.Program(
+        decide={"plan": stakes.Quantity(cost=-1, upper=5)}, recourse_constraints={"need": "2 * plan >= outcome"}
+    )
     sites = {"infeasible": (kept, 40.0), "unbounded": (stakes.Program(decide={"bought": sold}), -40.0)}
     for status, (cost, shift) in sites.items():
         members = torch.tensor([[1.0, 2.0], [3.0, 4.0]]) + torch.tensor([0.0, shift, 1.0])[:, None, None]
@@ -196,30 +198,36 @@ def test_what_has_no_best_action_is_said_and_not_answered() -> None:
         (
             [0, 9],
             None,
-            "1: no action meets the covers at 1 of its 3 members; a recourse",
+            "1: no action meets the recourse constraints at 1 of its 3 members; a recourse",
         ),
         (
             [9, 9],
             None,
-            "1: no action meets the covers at 2 of its 3 members; a recourse",
+            "1: no action meets the recourse constraints at 2 of its 3 members; a recourse",
         ),
-        ([9, 9, 9], None, "no action meets the limits and covers at any of its members, even at one alone"),
-        ([9, 9, 9], [1.0, 0.0, 0.0], "no action meets the limits and covers at any of its members"),
+        (
+            [9, 9, 9],
+            None,
+            "no action meets the limits and recourse constraints at any of its members, even at one alone",
+        ),
+        ([9, 9, 9], [1.0, 0.0, 0.0], "no action meets the limits and recourse constraints at any of its members"),
         (
             [0, -3],
             None,
-            "an action meets the covers at each of its members, but none at all of them; a recourse",
+            "an action meets the recourse constraints at each of its members, but none at all of them; a recourse",
         ),
     ],
 )
 def test_why_the_first_case_is_infeasible_is_told(shift: list[float], weights: list[float] | None, said: str) -> None:
     exact = {"most": "plan <= outcome + 2", "least": "plan >= outcome"}
-    cost = stakes.Program(decide={"plan": stakes.Quantity(cost=1, upper=9)}, covers=exact)
+    cost = stakes.Program(decide={"plan": stakes.Quantity(cost=1, upper=9)}, recourse_constraints=exact)
     members = torch.full((3, 3, 2), 4.0, dtype=torch.float64)
     members[1:, : len(shift), 0] += torch.tensor(shift)
     found = decision_table(cost, members, ROWS[:3], (), None if weights is None else torch.tensor(weights))
     counted, reason = decision_notes(cost, found, members, weights)
-    assert counted.startswith("2 of 3 decisions are infeasible, see the column status: their limits and covers contra")
+    assert counted.startswith(
+        "2 of 3 decisions are infeasible, see the column status: their limits and recourse constraints contra"
+    )
     assert said in reason
 
 

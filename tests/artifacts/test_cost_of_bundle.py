@@ -28,7 +28,8 @@ def test_the_same_cost() -> None:
 def test_a_program_that_was_used_is_the_same_cost(tmp_path: Path) -> None:
     file = tmp_path / "bakery.toml"
     file.write_text(
-        '[decide.hours]\ncost = 1\n[recourse.missing]\ncost = 3\n[covers]\nall = "hours + missing >= outcome"\n'
+        "[decide.hours]\ncost = 1\n[recourse.missing]\ncost = 3\n"
+        '[recourse_constraints]\nall = "hours + missing >= outcome"\n'
     )
     used, fresh = (CostSpec.parse(str(file)).build() for _ in range(2))
     optimal_action(used, torch.rand(1, 4, 2))

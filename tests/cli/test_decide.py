@@ -300,12 +300,15 @@ def test_a_grid_of_members_becomes_a_grid_of_decisions() -> None:
 
 
 def test_a_program_about_one_target_tells_its_status_too() -> None:
-    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[covers]\nneed = "plan >= outcome"\n')
+    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[recourse_constraints]\nneed = "plan >= outcome"\n')
     Path("one.csv").write_text("time,m1,m2\n2020-01-01,1,2\n2020-01-02,1,9\n")
     code, output, errors = called("decide", "--members", "one.csv", "--cost", "tight.toml")
     assert code == 0
     assert [line.split(",")[7] for line in output.splitlines()] == ["status", "certified", "infeasible"]
-    assert "note: the first infeasible case is 2020-01-02T00:00:00Z: no action meets the covers at 1 of" in errors
+    assert (
+        "note: the first infeasible case is 2020-01-02T00:00:00Z: no action meets the recourse constraints at 1 of"
+        in errors
+    )
 
 
 def test_a_code_among_members_is_told_and_not_taken_for_another_unit() -> None:
@@ -332,14 +335,17 @@ def test_a_code_among_outcomes_is_not_taken_for_another_unit() -> None:
 
 
 def test_where_no_case_has_an_action_the_reason_is_told_and_the_command_fails() -> None:
-    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[covers]\nneed = "plan >= outcome"\n')
+    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[recourse_constraints]\nneed = "plan >= outcome"\n')
     Path("wide.csv").write_text("time,a_m1,a_m2,b_m1,b_m2\n2020-01-01,1,2,1,3\n2020-01-02,1,9,1,2\n")
     words = ("decide", "--members", "wide.csv", "--cost", "tight.toml")
     code, output, errors = called(*words)
     assert code == 2
     assert len(output.splitlines()) == 3
     assert "note: 2 of 2 decisions are infeasible" in errors
-    assert "note: the first infeasible case is 2020-01-01T00:00:00Z: no action meets the covers at 1 of" in errors
+    assert (
+        "note: the first infeasible case is 2020-01-01T00:00:00Z: no action meets the recourse constraints at 1 of"
+        in errors
+    )
     assert errors.endswith("stakes: none of 2 decisions has a best action, see the column status: 2 infeasible\n")
     Path("wide.csv").write_text("time,a_m1,a_m2,b_m1,b_m2\n2020-01-01,1,2,1,3\n2020-01-02,1,1,1,2\n")
     assert called(*words)[0] == 0

@@ -127,7 +127,7 @@ upper = 9
 [recourse.bought]
 cost = 5
 upper = 2
-[covers]
+[recourse_constraints]
 demand = "plan + bought >= outcome"
 """
 
@@ -143,11 +143,14 @@ def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", f"bounded.toml{risk}"]
     code, output, errors = called(*words)
     assert code == 0, errors
-    assert "note: 1 of 4 cases cost infinitely much (2020-01-02T00:00:00Z): no recourse meets the covers" in errors
+    assert (
+        "note: 1 of 4 cases cost infinitely much (2020-01-02T00:00:00Z): no recourse meets the recourse constraints"
+        in errors
+    )
     assert "every mean is that of the 3 others" in errors
     assert output.startswith("means of the 3 of 4 cases of finite cost, ")
     found = json.loads(called(*words, "--json", "--cases", "c.csv")[1])
-    assert (found["cases"], found["unpaid_cases"]) == (3, ["2020-01-02T00:00:00Z"])
+    assert (found["cases"], found["infeasible_cases"]) == (3, ["2020-01-02T00:00:00Z"])
     cases = pd.read_csv("c.csv")
     means = {row["metric"]: row["value"] for row in found["metrics"]}
     assert means["cost"] == pytest.approx(cases["cost"].mean())
@@ -157,7 +160,9 @@ def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -
 
 
 def test_where_no_constant_action_has_recourse_its_mean_is_left_empty() -> None:
-    Path("exact.toml").write_text('[decide.plan]\ncost = 1\n[covers]\nexact = "outcome <= plan <= outcome + 1"\n')
+    Path("exact.toml").write_text(
+        '[decide.plan]\ncost = 1\n[recourse_constraints]\nexact = "outcome <= plan <= outcome + 1"\n'
+    )
     Path("wide.csv").write_text("case,a_m1,a_m2,b_m1,b_m2\n1,1,2,3,4\n2,2,3,3,4\n3,5,6,3,4\n")
     Path("seen.csv").write_text("case,a,b\n1,1.5,3.5\n2,2.5,3.5\n3,5.5,3.5\n")
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "exact.toml", "--json"]

@@ -123,9 +123,8 @@ def test_climatology_of_many_sites_has_an_action_for_each() -> None:
 
 
 def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Path) -> None:
-    bounded = (
-        '[decide.plan]\nupper = 30\n[recourse.bought]\ncost = 5\nupper = 20\n[covers]\nc = "plan + bought >= outcome"'
-    )
+    bounded = "[decide.plan]\nupper = 30\n[recourse.bought]\ncost = 5\nupper = 20\n"
+    bounded += '[recourse_constraints]\nc = "plan + bought >= outcome"'
     Path("bounded.toml").write_text(bounded)
     past_forecasts().assign(power=lambda table: table["power"].mask(table.index == 7, 90.0)).to_csv(
         "new.csv", index=False
@@ -134,7 +133,7 @@ def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Pat
     assert code == 0, errors
     assert "1 of 160 cases cost infinitely much" in errors
     found = json.loads(output)
-    assert (found["cases"], len(found["unpaid_cases"])) == (159, 1)
+    assert (found["cases"], len(found["infeasible_cases"])) == (159, 1)
     assert all(row["baseline"] is not None for row in found["metrics"] if row["metric"] == "cost")
 
 

@@ -69,7 +69,7 @@ WORDS = Decision(
     lambda _: Program(
         decide={"plan": Quantity(cost=EARNED.tolist(), upper=9)},
         recourse={"missing": Quantity(cost=[5.0, 6.0, 7.0])},
-        covers={"demand": "plan + missing >= outcome"},
+        recourse_constraints={"demand": "plan + missing >= outcome"},
         limits={"budget": "sum(plan) <= 4"},
     ),
     3,
@@ -79,7 +79,7 @@ MENDED = Decision(
     lambda _: Program(
         decide={"plan": Quantity(cost=EARNED.tolist(), square=0.1)},
         recourse={"bought": Quantity(cost=5), "urgent": Quantity(cost=3, upper=0.2), "spilled": Quantity(cost=0.3)},
-        covers={"balance": "plan + bought + urgent - spilled = outcome"},
+        recourse_constraints={"balance": "plan + bought + urgent - spilled = outcome"},
         limits={"budget": "sum(plan) <= 4"},
     ),
     3,

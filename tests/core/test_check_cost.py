@@ -279,7 +279,7 @@ def test_a_bend_of_the_slope_is_no_kink(cost: Any) -> None:
 
 
 SQUARED = {"short": Quantity(cost=4, square=0.5), "long": Quantity(cost=1, square=0.5)}
-COVERS = {"need": "plan + short >= outcome", "surplus": "long >= plan - outcome"}
+CONSTRAINTS = {"need": "plan + short >= outcome", "surplus": "long >= plan - outcome"}
 
 
 def members(sets: int = 6, count: int = 5, outcomes: int = 3) -> Tensor:
@@ -288,7 +288,7 @@ def members(sets: int = 6, count: int = 5, outcomes: int = 3) -> Tensor:
 
 
 def planned(**others: Any) -> Program:
-    return Program(decide={"plan": Quantity()}, recourse=SQUARED, covers=COVERS, **others)
+    return Program(decide={"plan": Quantity()}, recourse=SQUARED, recourse_constraints=CONSTRAINTS, **others)
 
 
 def test_a_program_that_is_fit() -> None:
@@ -321,13 +321,15 @@ def test_limits_that_contradict_each_other() -> None:
 
 def test_a_cost_that_falls_without_end() -> None:
     words = {"decide": {"plan": Quantity(cost=-9)}, "recourse": {"over": Quantity(cost=4)}}
-    check = said(Program(**words, covers={"over": "over >= plan - outcome"}), members(2))
+    check = said(Program(**words, recourse_constraints={"over": "over >= plan - outcome"}), members(2))
     assert check.unbounded == 1
     assert "falls without end" in check.objections[0]
 
 
 def test_outcomes_without_recourse() -> None:
-    check = said(Program(decide={"plan": Quantity(cost=1)}, covers={"need": "plan >= outcome"}), members(2, 3, 1))
+    check = said(
+        Program(decide={"plan": Quantity(cost=1)}, recourse_constraints={"need": "plan >= outcome"}), members(2, 3, 1)
+    )
     assert 0 < check.without_recourse < 1
     assert check.objections == ("For some outcomes an action has no recourse: its cost is infinite.",)
 
@@ -336,7 +338,9 @@ def test_outcomes_beyond_all_members_are_tried_too() -> None:
     samples = members(4, 3, 1)
     spare = Quantity(cost=9, upper=float(samples.max()))  # for every member, and no more
     need = {"need": "plan + spare >= outcome"}
-    check = said(Program(decide={"plan": Quantity(cost=10)}, recourse={"spare": spare}, covers=need), samples)
+    check = said(
+        Program(decide={"plan": Quantity(cost=10)}, recourse={"spare": spare}, recourse_constraints=need), samples
+    )
     assert check.without_recourse == pytest.approx(1 / 12)  # of 8 members and 4 corners
 
 

@@ -75,7 +75,7 @@ def test_a_program_in_words() -> None:
     words = Program(
         decide={"plan": Quantity()},
         recourse={"missing": Quantity(cost=4), "surplus": Quantity(cost=1)},
-        covers={"demand": "plan + missing >= outcome", "supply": "surplus >= plan - outcome"},
+        recourse_constraints={"demand": "plan + missing >= outcome", "supply": "surplus >= plan - outcome"},
         limits={"ramp": "abs(change(plan)) <= 0.3"},
     )
     samples = members(SCHEDULE, 1, 13)
@@ -87,7 +87,7 @@ def test_gradient_of_a_program_in_words_with_limits_that_bind() -> None:
     bakery = Program(
         decide={"hours": Quantity(cost=12, upper=10)},
         recourse={"missing": Quantity(cost="margin")},
-        covers={"demand": "rate * hours + missing >= outcome"},
+        recourse_constraints={"demand": "rate * hours + missing >= outcome"},
         limits={"staff": "sum(hours) <= 14"},
         numbers={"rate": (30, 20, 10), "margin": (1, 2, 3)},
     )
@@ -231,7 +231,7 @@ def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None
 
 def test_a_square_of_the_recourse_is_named() -> None:
     recourse = {"free": Quantity(cost=9), "missing": Quantity(cost=4, square="wear")}
-    words = {"decide": {"plan": Quantity()}, "covers": {"c": "plan + missing + free >= outcome"}}
+    words = {"decide": {"plan": Quantity()}, "recourse_constraints": {"c": "plan + missing + free >= outcome"}}
     smooth = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.1}), 0.5)
     with pytest.raises(CostError, match=r"^recourse.missing.square must be 0 for an aversion to risk .*, got wear$"):
         optimal_action(smooth, torch.rand(1, 10, 2))
@@ -240,7 +240,7 @@ def test_a_square_of_the_recourse_is_named() -> None:
 
 
 def test_an_outcome_without_recourse_is_charged_infinitely_much() -> None:
-    plan = Program({"plan": Quantity(cost=1, upper=2)}, covers={"need": "plan >= outcome"})
+    plan = Program({"plan": Quantity(cost=1, upper=2)}, recourse_constraints={"need": "plan >= outcome"})
     action, outcome = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([0.5, 1.5])
     for mix in (1.0, 0.5):
         assert float(CVaRCost(plan, 0.5, mix)(action, outcome)) == torch.inf

@@ -98,7 +98,7 @@ PROBLEMS: dict[str, tuple[Any, Any, Paid]] = {
         Program(
             decide={"plan": Quantity(cost=1, square=0.1)},
             recourse={"bought": Quantity(cost=7), "urgent": Quantity(cost=4, upper=0.5), "spilled": Quantity(cost=0.3)},
-            covers={"balance": "plan + bought + urgent - spilled = outcome"},
+            recourse_constraints={"balance": "plan + bought + urgent - spilled = outcome"},
         ),
         members,
         mended,

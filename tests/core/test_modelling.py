@@ -162,7 +162,7 @@ def members(*shape: int) -> Tensor:
 SCHEDULE = Program(
     decide={"plan": Quantity(upper=4)},
     recourse={"short": Quantity(cost=[6, 5, 4, 7], square=0.5), "long": Quantity(cost="long_price", square=0.5)},
-    covers={"need": "plan + short >= outcome", "surplus": "long >= plan - outcome"},
+    recourse_constraints={"need": "plan + short >= outcome", "surplus": "long >= plan - outcome"},
     limits={"ramp": "abs(change(plan)) <= ramp"},
     numbers={"ramp": 0.6, "long_price": 1},
 )
@@ -174,7 +174,7 @@ STORAGE = Program(
         "bought": Quantity(cost=9),
         "spilled": Quantity(cost=1),
     },
-    covers={
+    recourse_constraints={
         "balance": "outcome + discharged + bought = sold + charged + spilled",
         "battery": "0 <= 0.5 + 0.8 * so_far(charged) - so_far(discharged) <= 2",
     },
@@ -229,7 +229,7 @@ def test_quantities_for_each_outcome_and_single_ones() -> None:
     program = Program(
         decide={"plant": Quantity(cost=1, lower=0.5, upper=20, each=False), "share": Quantity(upper=[3, 4])},
         recourse={"missing": Quantity(cost=4)},
-        covers={"need": "share + missing >= outcome"},
+        recourse_constraints={"need": "share + missing >= outcome"},
         limits={"built": "sum(share) <= plant", "bound": "plant <= 30"},
     )
     assert program.part_names(["a", "b"]) == ("plant", "share_a", "share_b")
@@ -249,7 +249,7 @@ def test_an_equation_among_what_is_decided() -> None:
     program = Program(
         decide={"plan": Quantity(lower=None)},
         recourse={"off": Quantity(cost=1)},
-        covers={"off": "abs(plan - outcome) <= off"},
+        recourse_constraints={"off": "abs(plan - outcome) <= off"},
         limits={"total": "sum(plan) = 6"},
     )
     assert (program.lower, program.upper) == (-torch.inf, None)
@@ -277,7 +277,7 @@ def made(**changed: object) -> Program:
     words: dict[str, object] = {
         "decide": {"plan": Quantity(cost=1)},
         "recourse": {"missing": Quantity(cost=4)},
-        "covers": {"need": "plan + missing >= outcome"},
+        "recourse_constraints": {"need": "plan + missing >= outcome"},
     }
     return Program(**words | changed)  # type: ignore[arg-type]
 
@@ -293,7 +293,7 @@ WRONG = {
     "misspelt": ({"limits": {"top": "plam <= 3"}}, "limits.top: there is no 'plam' here; did you mean 'plan'?"),
     "limit about the outcome": (
         {"limits": {"top": "plan <= outcome"}},
-        "limits.top: it must be about what is decided, got 'outcome'; make it a cover",
+        "limits.top: it must be about what is decided, got 'outcome'; make it a recourse constraint",
     ),
     "no quantity in it": ({"limits": {"top": "3 <= 4"}}, "limits.top: it must be about some quantity, got '3 <= 4'"),
     "cost by a quantity": (
@@ -310,15 +310,18 @@ WRONG = {
         {"recourse": {"missing": Quantity(lower=-1)}},
         "recourse.missing.lower must be 0: recourse is never negative",
     ),
-    "recourse without cover": (
+    "recourse without constraint": (
         {"recourse": {"missing": Quantity(cost=4), "idle": Quantity()}},
-        "recourse.idle is in no cover: it would do nothing",
+        "recourse.idle is in no recourse constraint: it would do nothing",
     ),
     "without any use": (
         {"decide": {"plan": Quantity(), "idle": Quantity()}},
-        "decide.idle has neither cost, limit nor cover",
+        "decide.idle has neither cost, limit nor recourse constraint",
     ),
-    "without the outcome": ({"covers": {"need": "plan + missing >= 3"}}, "the outcome is in no cover and no cost"),
+    "without the outcome": (
+        {"recourse_constraints": {"need": "plan + missing >= 3"}},
+        "the outcome is in no recourse constraint and no cost",
+    ),
     "not equally many": (
         {"numbers": {"rate": [1, 2], "price": [1, 2, 3]}},
         "must be equally many, got: numbers.rate has 2, numbers.price has 3",
@@ -356,7 +359,7 @@ def test_limits_that_contradict_each_other_are_flagged() -> None:
         ({"decide": "hours"}, "decide must be a mapping"),
         ({"decide": ["hours"]}, "decide must be a mapping"),
         ({"decide": {1: Quantity()}}, "decide must be a mapping from names"),
-        ({"covers": {1: "hours >= outcome"}}, "covers must be a mapping from names"),
+        ({"recourse_constraints": {1: "hours >= outcome"}}, "recourse_constraints must be a mapping from names"),
         ({"numbers": [1]}, "numbers must be a mapping"),
         ({"numbers": {"many": 10**400}}, "numbers.many must be a finite number, .* got one beyond 1e308"),
         ({"limits": {"most": f"sum(hours) <= {10**400}"}}, "limits.most: it may have numbers, .* only"),
@@ -364,7 +367,7 @@ def test_limits_that_contradict_each_other_are_flagged() -> None:
 )
 def test_words_of_another_type(wrong: dict[str, Any], said: str) -> None:
     right: dict[str, Any] = {"decide": {"hours": Quantity()}, "recourse": {"missing": Quantity(cost=2)}}
-    right["covers"] = {"demand": "hours + missing >= outcome"}
+    right["recourse_constraints"] = {"demand": "hours + missing >= outcome"}
     with pytest.raises(CostError, match=said):
         Program(**right | wrong)
 
@@ -373,7 +376,7 @@ def test_what_was_looked_at_in_inference_mode_can_be_trained_with() -> None:
     plan = Program(
         decide={"plan": Quantity(cost=1, square=0.1)},
         recourse={"bought": Quantity(cost=5), "spilled": Quantity(cost=0.3)},
-        covers={"balance": "plan + bought - spilled = outcome"},
+        recourse_constraints={"balance": "plan + bought - spilled = outcome"},
     )
     members = torch.rand(2, 5, 3, dtype=torch.float64)
     with torch.inference_mode():
@@ -417,7 +420,7 @@ def test_the_matrices_of_a_small_program() -> None:
     words = ProgramMatrices(
         decide={"plan": Quantity(cost="2 * outcome + 1", upper=9, square=3), "extra": Quantity(lower=None, each=False)},
         recourse={"missing": Quantity(cost="price"), "idle": Quantity(square=0.5)},
-        covers={"idle": "3 * idle >= plan - outcome", "need": "rate * plan + 2 * missing >= outcome + 1"},
+        recourse_constraints={"idle": "3 * idle >= plan - outcome", "need": "rate * plan + 2 * missing >= outcome + 1"},
         limits={"top": "sum(plan) <= extra", "first": "extra = 7"},
         numbers={"rate": (1.0, 4.0), "price": 5.0},
         outcomes=2,

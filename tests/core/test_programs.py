@@ -149,7 +149,7 @@ def test_wrong_members(program: ScenarioProgram) -> None:
         batch.solve(double(2, 6, 4))
 
 
-HARD = Program(decide={"plan": Quantity(cost=1.0, upper=100)}, covers={"demand": "3 * plan >= outcome"})
+HARD = Program(decide={"plan": Quantity(cost=1.0, upper=100)}, recourse_constraints={"demand": "3 * plan >= outcome"})
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 0.0], [1.0, 1.0, 1e-14]])

@@ -109,7 +109,10 @@ def market() -> stakes.Program:
             "spilled": stakes.Quantity(cost=0.3),
             "late": stakes.Quantity(cost=0.2, each=False),
         },
-        covers={"balance": "plan + bought + urgent - spilled = outcome", "day": "sum(plan) + late >= sum(outcome)"},
+        recourse_constraints={
+            "balance": "plan + bought + urgent - spilled = outcome",
+            "day": "sum(plan) + late >= sum(outcome)",
+        },
         limits={"budget": "sum(plan) <= 12"},
     )
 

@@ -45,7 +45,7 @@ def test_a_limit_in_smaller_units_has_a_smaller_price() -> None:
         program = stakes.Program(
             decide={"plan": stakes.Quantity(cost=1)},
             recourse={"missing": stakes.Quantity(cost=[5, 6, 7, 8])},
-            covers={"demand": "plan + missing >= outcome"},
+            recourse_constraints={"demand": "plan + missing >= outcome"},
             limits={"budget": f"{units} * sum(plan) <= {units} * 4"},
         )
         return limit_prices(program, members(3, 7, 4)).saved_by()["budget"]
@@ -121,7 +121,7 @@ def test_an_action_of_nothing_is_at_its_bound() -> None:
     dear = stakes.Program(
         decide={"hours": stakes.Quantity(cost=100)},
         recourse={"missing": stakes.Quantity(cost=1)},
-        covers={"demand": "hours + missing >= outcome"},
+        recourse_constraints={"demand": "hours + missing >= outcome"},
     )
     samples = torch.rand(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     prices = limit_prices(dear, samples)
@@ -144,7 +144,7 @@ def test_whether_a_limit_binds_does_not_depend_on_its_unit(unit: float) -> None:
         program = stakes.Program(
             decide={"buy": stakes.Quantity(cost=0.05)},
             recourse={"short": stakes.Quantity(cost=0.2)},
-            covers={"demand": "buy + short >= outcome"},
+            recourse_constraints={"demand": "buy + short >= outcome"},
             limits={"budget": "sum(0.05 * buy) / unit <= budget"},
             numbers={"unit": unit, "budget": budget / unit},
         )

@@ -13,7 +13,7 @@ cost = "dayahead"
 upper = [9, 8, 7]
 [recourse.bought]
 cost = 60
-[covers]
+[recourse_constraints]
 balance = "plan + bought >= other * outcome"
 [numbers]
 dayahead = [30, 25, 40.5]

@@ -24,7 +24,7 @@ upper = 6
 [recourse]
 missing = {cost = "margin"}
 
-[covers]
+[recourse_constraints]
 demand = "rate * hours + missing >= outcome"
 
 [limits]
@@ -47,7 +47,7 @@ def bakery(tmp_path: Path) -> Path:
 EXPECTED = Program(
     decide={"hours": Quantity(cost=2, upper=6)},
     recourse={"missing": Quantity(cost="margin")},
-    covers={"demand": "rate * hours + missing >= outcome"},
+    recourse_constraints={"demand": "rate * hours + missing >= outcome"},
     limits={"staff": "sum(hours) <= staff"},
     numbers={"staff": 8, "rate": (1, 1.5), "margin": 5},
 )
@@ -72,7 +72,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(bakery: Path) -> None:
         ("upper = 6", "upper = inf", ", line 7: decide.hours.upper must be a number or a list or text, got inf"),
         ("upper = 6", "upper = -6", ", line 5: decide.hours: lower must not lie above upper"),
         ('"margin"}', '"margn"}', ", line 10: recourse.missing.cost: there is no 'margn' here; did you mean"),
-        (">= outcome", "> outcome", ", line 13: covers.demand: it must say <=, >= or ="),
+        (">= outcome", "> outcome", ", line 13: recourse_constraints.demand: it must say <=, >= or ="),
         ("[limits]", "[limit]", ", line 15: there is no setting 'limit'; did you mean 'limits'?"),
         (
             "staff = 8",
@@ -93,7 +93,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(bakery: Path) -> None:
         (
             "margin = 5",
             "margin = 5\nrte = 2",
-            ", line 22: numbers.rte is not used by any quantity, cover or limit; the numbers used are staff, rate,",
+            ", line 22: numbers.rte is not used by any quantity, recourse constraint or limit; the numbers used are",
         ),
         ("staff = 8", "staff = eight", " is no TOML: Invalid value (at line 19, column 9)"),
         ('unit = "EUR"', "unit = 3", ", line 2: unit must be text, got 3"),

@@ -33,7 +33,8 @@ def test_any_cost_may_be_averse_to_risk(text: str, expected: stakes.Cost) -> Non
 
 def test_a_program_may_be_averse_to_risk(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
-    words = '[decide.plan]\ncost = 1\n[recourse.missing]\ncost = "fee"\n[covers]\nneed = "plan + missing >= outcome"\n'
+    words = '[decide.plan]\ncost = 1\n[recourse.missing]\ncost = "fee"\n[recourse_constraints]\n'
+    words += 'need = "plan + missing >= outcome"\n'
     path.write_text(f"{words}[numbers]\nfee = 3\n")
     spec = CostSpec.parse(f"{path}:fee=4,cvar_level=0.9")
     cost = spec.build()

@@ -78,7 +78,7 @@ def test_parts_that_are_no_outcomes_are_drawn_by_themselves() -> None:
     bakery = stakes.Program(
         decide={"hours": stakes.Quantity(cost=1, upper=9)},
         recourse={"missing": stakes.Quantity(cost=3)},
-        covers={"demand": "2 * hours + missing >= outcome"},
+        recourse_constraints={"demand": "2 * hours + missing >= outcome"},
     )
     (figure,) = section_of(bakery).figures
     _, plan = (chart.plain() for chart in figure.charts[0])

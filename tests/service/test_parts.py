@@ -134,7 +134,9 @@ def test_wrong_prices_are_refused_by_name(service: Service, wrong: dict[str, flo
 
 
 def test_what_has_no_best_action_is_told_with_the_reason_and_the_others_are_answered() -> None:
-    limited = stakes.Program(decide={"plan": stakes.Quantity(cost=-1, upper=5)}, covers={"need": "2 * plan >= outcome"})
+    limited = stakes.Program(
+        decide={"plan": stakes.Quantity(cost=-1, upper=5)}, recourse_constraints={"need": "2 * plan >= outcome"}
+    )
     priced, members = PricedCost(SPEC, limited), torch.tensor([[[1.0, 2.0]], [[40.0, 2.0]]], dtype=torch.float64)
     solved, none = decision_rows(priced, members, [0.5], "members")
     assert np.isfinite(solved.action).all()

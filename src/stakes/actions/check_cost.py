@@ -345,7 +345,7 @@ class ProgramCheck:
         convex: Whether the cost is convex in the action at every outcome; None where nobody says so and nothing that
             was looked at speaks against it.
         certified: Share of the sets, from 0 to 1, whose action is proven to be the best.
-        infeasible: Share of the sets in which limits and covers contradict each other.
+        infeasible: Share of the sets in which limits and recourse constraints contradict each other.
         unbounded: Share of the sets in which the cost falls without end.
         without_recourse: Share of outcomes, those of other sets and some beyond all of them, for which an action had no
             recourse, so that its cost is infinite.
@@ -389,7 +389,7 @@ class ProgramCheck:
             "It is not known whether the cost is convex in the action: say so if it is (convex=True).": (
                 self.convex is None
             ),
-            "In some sets limits and covers contradict each other.": self.infeasible > 0,
+            "In some sets limits and recourse constraints contradict each other.": self.infeasible > 0,
             "In some sets the cost falls without end.": self.unbounded > 0,
             "In some sets no best action was found.": bool(self.convex) and self.certified < 1,
             "For some outcomes an action has no recourse: its cost is infinite.": self.without_recourse > 0,

@@ -244,7 +244,7 @@ _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _WORD = re.compile(r"[^\W\d]\w*")
 _KEY = re.compile(r"\s*([^=#\[]+?)\s*=")
 _PLACE = re.compile(
-    r"there is no setting '(.+)';|\b((?:decide|recourse|covers|limits|numbers)\.[\w.-]+|(?:action_)?unit)"
+    r"there is no setting '(.+)';|\b((?:decide|recourse|recourse_constraints|limits|numbers)\.[\w.-]+|(?:action_)?unit)"
 )
 
 
@@ -314,12 +314,13 @@ def _require_number_names(program: Program, name: str) -> None:
 def _require_numbers_used(program: Program) -> None:
     quantities = [*program.decide.values(), *program.recourse.values()]
     amounts = [amount for quantity in quantities for amount in quantity.amounts.values() if isinstance(amount, str)]
-    texts = [*amounts, *program.covers.values(), *program.limits.values()]
+    texts = [*amounts, *program.recourse_constraints.values(), *program.limits.values()]
     used = {word for text in texts for word in _WORD.findall(text)}
     if others := [name for name in program.numbers if name not in used]:
         known = ", ".join(name for name in program.numbers if name in used) or "none"
         raise CostError(
-            f"numbers.{others[0]} is not used by any quantity, cover or limit; the numbers used are {known}"
+            f"numbers.{others[0]} is not used by any quantity, recourse constraint or limit; "
+            f"the numbers used are {known}"
         )
 
 

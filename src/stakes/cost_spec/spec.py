@@ -89,7 +89,10 @@ def depends_on_order(cost: Cost) -> bool:
     if isinstance(plain, ScheduleCost):
         return plain.ramp is not None
     if isinstance(plain, Program):
-        return any(_FROM_ONE_TO_THE_NEXT.search(words) for words in (*plain.limits.values(), *plain.covers.values()))
+        return any(
+            _FROM_ONE_TO_THE_NEXT.search(words)
+            for words in (*plain.limits.values(), *plain.recourse_constraints.values())
+        )
     return isinstance(plain, ProgramCost | VectorCost) and not isinstance(plain, AllocationCost)
 
 

@@ -32,7 +32,7 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     if infinite.all() and len(infinite):
         raise CostError(
             f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
-            f"covers at their outcomes, or at one of their members; {_CURE}"
+            f"recourse constraints at their outcomes, or at one of their members; {_CURE}"
         )
     return ~infinite
 
@@ -54,18 +54,19 @@ def hindsight_note(each_site: bool) -> str:
     return f"climatology_cost is that of the constant action{of_site} which was best for these very outcomes"
 
 
-def unpaid_notes(unpaid: Sequence[str], judged: int) -> tuple[str, ...]:
+def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
     """A sentence about cases that are not judged, since their cost is infinite; none where there are none."""
-    if not unpaid:
+    if not infeasible:
         return ()
-    which = unpaid[0] if len(unpaid) == 1 else f"{unpaid[0]} the first of them"
+    which = infeasible[0] if len(infeasible) == 1 else f"{infeasible[0]} the first of them"
     return (
-        f"{len(unpaid)} of {len(unpaid) + judged} cases cost infinitely much ({which}): no recourse meets the covers "
-        f"at their outcome, or at one of their members; every mean is that of the {judged} others, and {_CURE}",
+        f"{len(infeasible)} of {len(infeasible) + judged} cases cost infinitely much ({which}): no recourse meets the "
+        f"recourse constraints at their outcome, or at one of their members; every mean is that of the {judged} "
+        f"others, and {_CURE}",
     )
 
 
-def unpaid_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
+def infeasible_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
     """A sentence about cases in which today's action costs infinitely much, and is not compared."""
     count = 0 if paid is None else int(np.isposinf(paid).sum())
     if paid is None or not count:
@@ -219,7 +220,7 @@ class CaseMetrics:
     members: int  # how many members the forecast has
     weight_0: Mapping[str, Floats] | None = None
     today: Mapping[str, Floats] | None = None
-    unpaid: "pd.Series[bool]" = field(default_factory=lambda: pd.Series(dtype=bool))
+    infeasible: "pd.Series[bool]" = field(default_factory=lambda: pd.Series(dtype=bool))
 
     def __post_init__(self) -> None:
         for each in (self.chosen, self.weight_0):
@@ -240,13 +241,13 @@ class CaseMetrics:
         """Of an ensemble that somebody else made, over its cases without a missing value.
 
         `climatology_cost` is that of the constant action, of each site where there are several, which is best for these
-        very outcomes. Cases in which a program costs infinitely much are `unpaid`, and left out.
+        very outcomes. Cases in which a program costs infinitely much are `infeasible`, and left out.
         """
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
         judged = judged_cases(cost, metrics)
         metrics = {name: values[judged] for name, values in metrics.items()}
-        unpaid = pd.Series(~judged, outcomes.index[complete])
+        infeasible = pd.Series(~judged, outcomes.index[complete])
         complete[complete] = judged
         outcome = torch.from_numpy(seen[complete])
         metrics["climatology_cost"] = _climatology_cost(cost, outcome, None if sites is None else sites[complete])
@@ -257,7 +258,7 @@ class CaseMetrics:
             action = todays_action[complete]
             paid = todays_cost(cost, action, outcome)
             today = part_by_part({"action": action, "cost": paid}, cost, [str(name) for name in outcomes])
-        return cls(outcomes[complete], chosen, members.shape[1], today=today, unpaid=unpaid)
+        return cls(outcomes[complete], chosen, members.shape[1], today=today, infeasible=infeasible)
 
     def table(self) -> pd.DataFrame:
         """One row per case, its time or name first."""

@@ -31,7 +31,7 @@ UNANSWERED = ("infeasible", "unbounded")
 """What the status of a decision without a best action says."""
 
 _REASONS = {  # by status
-    "infeasible": "their limits and covers contradict each other, and there is no action",
+    "infeasible": "their limits and recourse constraints contradict each other, and there is no action",
     "unbounded": "their cost falls without end, and there is no best action",
     "not certified": "they are not to be used, for the search for the best action did not end, or a better one may "
     "exist because the cost is not known to be convex",
@@ -256,16 +256,16 @@ def _infeasible_notes(
 
 
 def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | None) -> str:
-    """What the members (M, D) of a case say of it, each by itself: limits are the same for all, covers are not."""
+    """What the members (M, D) of a case say of it, each by itself: only limits are the same for all."""
     counts = np.ones(len(members), dtype=bool) if weights is None else np.asarray(weights) > 0
     alone = solve_action(plain_cost_of(cost), torch.tensor(members).double()[:, None]).infeasible
     assert alone is not None
     missed = int((alone.numpy() & counts).sum())
     if missed == counts.sum():
-        return "no action meets the limits and covers at any of its members, even at one alone"
+        return "no action meets the limits and recourse constraints at any of its members, even at one alone"
     if not missed:
-        return f"an action meets the covers at each of its members, but none at all of them; {_CURE}"
-    return f"no action meets the covers at {missed} of its {counts.sum()} members; {_CURE}"
+        return f"an action meets the recourse constraints at each of its members, but none at all of them; {_CURE}"
+    return f"no action meets the recourse constraints at {missed} of its {counts.sum()} members; {_CURE}"
 
 
 def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:

@@ -303,7 +303,7 @@ OUTCOME = "outcome"
 
 
 class NamedRow(NamedTuple):
-    """Rows of a limit or a cover."""
+    """Rows of a limit or a recourse constraint."""
 
     name: str  # what it is called
     row: LimitRow  # the rows
@@ -324,7 +324,7 @@ class ProgramMatrices:
 
     decide: Mapping[str, Quantity]  # the quantities that are decided beforehand, by name
     recourse: Mapping[str, Quantity]  # the quantities that are decided once the outcomes are known, by name
-    covers: Mapping[str, str]  # what must hold then, by name
+    recourse_constraints: Mapping[str, str]  # what must hold then, by name
     limits: Mapping[str, str]  # what must hold of `decide` alone, by name
     numbers: Mapping[str, float | tuple[float, ...]]  # numbers that have a name
     outcomes: int  # d
@@ -334,14 +334,14 @@ class ProgramMatrices:
         p, p_y, squares = self._prices("decide")
         q, q_y, Q = self._prices("recourse")
         lower, upper = self.bounds()
-        limits, covers = self.limit_rows(), self._cover_rows()
-        self._require_use(limits, covers, bool(p_y.any() or q_y.any()))
+        limits, constraints = self.limit_rows(), self._recourse_rows()
+        self._require_use(limits, constraints, bool(p_y.any() or q_y.any()))
         sizes, others = self._sizes("decide"), dict[str, Tensor]()
         if allowed := [each.row.expression for each in limits if not each.row.equation]:
             others |= {"G": _matrix(allowed, sizes), "g": -_constants(allowed)}
         if equal := [each.row.expression for each in limits if each.row.equation]:
             others |= {"E": _matrix(equal, sizes), "e": -_constants(equal)}
-        asked = [each.row.expression for each in (*covers, *self._upper_rows())]
+        asked = [each.row.expression for each in (*constraints, *self._upper_rows())]
         rows = {
             "T": -_matrix(asked, sizes),
             "W": -_matrix(asked, self._sizes("recourse")),
@@ -362,14 +362,16 @@ class ProgramMatrices:
         rows = [NamedRow(name, row) for name, text in self.limits.items() for row in self._rows("limits", name, text)]
         for name, row in rows:
             if others := [word for word in row.expression.parts if word not in self.decide]:
-                raise CostError(f"limits.{name}: it must be about what is decided, got {others[0]!r}; make it a cover")
+                raise CostError(
+                    f"limits.{name}: it must be about what is decided, got {others[0]!r}; make it a recourse constraint"
+                )
         return rows
 
-    def _cover_rows(self) -> list[NamedRow]:
-        """The covers, an equation as two limits."""
+    def _recourse_rows(self) -> list[NamedRow]:
+        """The recourse constraints, an equation as two limits."""
         rows = []
-        for name, text in self.covers.items():
-            for row in self._rows("covers", name, text):
+        for name, text in self.recourse_constraints.items():
+            for row in self._rows("recourse_constraints", name, text):
                 both = (row.expression, row.expression.negative()) if row.equation else (row.expression,)
                 rows += [NamedRow(name, LimitRow(expression)) for expression in both]
         return rows
@@ -438,18 +440,24 @@ class ProgramMatrices:
         quantities = {name: LinearSum.quantity(name, self.outcomes if own else 1, own) for name, own in each.items()}
         return quantities | {name: LinearSum.number(value) for name, value in self.numbers.items()}
 
-    def _require_use(self, limits: Sequence[NamedRow], covers: Sequence[NamedRow], priced_by_outcome: bool) -> None:
-        covered = {word for each in covers for word in each.row.expression.parts}
-        used = covered | {word for each in limits for word in each.row.expression.parts}
+    def _require_use(
+        self, limits: Sequence[NamedRow], constraints: Sequence[NamedRow], priced_by_outcome: bool
+    ) -> None:
+        constrained = {word for each in constraints for word in each.row.expression.parts}
+        used = constrained | {word for each in limits for word in each.row.expression.parts}
         used |= {name for name, of in self.decide.items() if of.cost or of.square}
         for name in self.decide:
             if name not in used:
-                raise CostError(f"decide.{name} has neither cost, limit nor cover: nothing says what it should be")
+                raise CostError(
+                    f"decide.{name} has neither cost, limit nor recourse constraint: nothing says what it should be"
+                )
         for name in self.recourse:
-            if name not in covered:
-                raise CostError(f"recourse.{name} is in no cover: it would do nothing")
-        if OUTCOME not in covered and not priced_by_outcome:
-            raise CostError("the outcome is in no cover and no cost: there is nothing to decide by a forecast")
+            if name not in constrained:
+                raise CostError(f"recourse.{name} is in no recourse constraint: it would do nothing")
+        if OUTCOME not in constrained and not priced_by_outcome:
+            raise CostError(
+                "the outcome is in no recourse constraint and no cost: there is nothing to decide by a forecast"
+            )
 
 
 @contextmanager
@@ -497,14 +505,15 @@ class Program:
     """A decision with many parts, stated in words; it is a cost like any other.
 
     `decide` is decided before the outcomes are known and `recourse`, never negative, once they are, as cheaply as
-    `covers` allow. Limits and covers are linear: numbers, names, + - * /, sum(x), change(x), the step from one part to
-    the next, and so_far(x), the sum up to each part; between them <=, >= or =, and abs(x) may be the smaller side. The
-    word `outcome` stands for the outcomes. What there is for each outcome goes part by part.
+    `recourse_constraints` allow. Limits and recourse constraints are linear: numbers, names, + - * /, sum(x),
+    change(x), the step from one part to the next, and so_far(x), the sum up to each part; between them <=, >= or =,
+    and abs(x) may be the smaller side. The word `outcome` stands for the outcomes. What there is for each outcome goes
+    part by part.
 
     Attributes:
         decide: The quantities that are decided beforehand, by name.
         recourse: The quantities that are decided once the outcomes are known, by name.
-        covers: What must hold then, by a name of its own.
+        recourse_constraints: What must hold then, by a name of its own.
         limits: What must hold of `decide` alone, by a name of its own.
         numbers: Numbers that have a name, each one number or one for each outcome.
 
@@ -512,7 +521,7 @@ class Program:
     >>> bakery = stakes.Program(
     ...     decide={"hours": stakes.Quantity(cost=12, upper=8)},
     ...     recourse={"missing": stakes.Quantity(cost=[3, 2])},
-    ...     covers={"demand": "rate * hours + missing >= outcome"},
+    ...     recourse_constraints={"demand": "rate * hours + missing >= outcome"},
     ...     limits={"staff": "sum(hours) <= staff"},
     ...     numbers={"staff": 9, "rate": [10, 20]},
     ... )
@@ -521,7 +530,7 @@ class Program:
       decide hours: one for each outcome, 0 to 8, at 12
       recourse missing: one for each outcome, at least 0, at 3/2
       limit staff: sum(hours) <= staff
-      cover demand: rate * hours + missing >= outcome
+      constraint demand: rate * hours + missing >= outcome
       where staff = 9, rate = 10/20
     >>> demand = torch.tensor([[[50.0, 90.0], [70.0, 60.0]]])  # one case, two members, two products
     >>> stakes.optimal_action(bakery, demand).round(decimals=3)
@@ -530,7 +539,7 @@ class Program:
 
     decide: Mapping[str, Quantity]
     recourse: Mapping[str, Quantity] = field(default_factory=dict)
-    covers: Mapping[str, str] = field(default_factory=dict)
+    recourse_constraints: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
     _built: dict[Any, ScenarioProgram] = field(default_factory=dict, init=False, compare=False)
@@ -548,12 +557,12 @@ class Program:
         lines += [f"decide {name}: {quantity}" for name, quantity in self.decide.items()]
         lines += [f"recourse {name}: {quantity}" for name, quantity in self.recourse.items()]
         lines += [f"limit {name}: {text}" for name, text in self.limits.items()]
-        lines += [f"cover {name}: {text}" for name, text in self.covers.items()]
+        lines += [f"constraint {name}: {text}" for name, text in self.recourse_constraints.items()]
         numbers = ", ".join(f"{name} = {amount_words(value)}" for name, value in self.numbers.items())
         return "\n  ".join([*lines, f"where {numbers}"] if numbers else lines)
 
     def __hash__(self) -> int:
-        return hash((tuple(sorted(self.decide)), tuple(sorted(self.covers.items()))))
+        return hash((tuple(sorted(self.decide)), tuple(sorted(self.recourse_constraints.items()))))
 
     @property
     def lower(self) -> float:
@@ -631,7 +640,9 @@ class Program:
         return tuple((each.name, place) for each in rows for place in each.places(outcomes))
 
     def _matrices(self, outcomes: int) -> ProgramMatrices:
-        return ProgramMatrices(self.decide, self.recourse, self.covers, self.limits, self.numbers, outcomes)
+        return ProgramMatrices(
+            self.decide, self.recourse, self.recourse_constraints, self.limits, self.numbers, outcomes
+        )
 
     def _known_outcomes(self) -> int | None:
         """How many outcomes there must be, by the numbers for each of them; None where there are none."""
@@ -650,7 +661,7 @@ class Program:
         return {where: len(value) for where, value in given.items() if isinstance(value, tuple)}
 
     def _require_words(self) -> None:
-        for where in ("decide", "recourse", "covers", "limits", "numbers"):
+        for where in ("decide", "recourse", "recourse_constraints", "limits", "numbers"):
             words = getattr(self, where)
             if not isinstance(words, Mapping) or not all(isinstance(name, str) for name in words):
                 raise CostError(f"{where} must be a mapping from names to what they stand for, got {words!r}")
@@ -666,7 +677,12 @@ class Program:
                 if name in seen:
                     raise CostError(f"{where}.{name}: the name {name!r} stands for something else already")
                 seen.add(name)
-        for where, kind in (("decide", Quantity), ("recourse", Quantity), ("covers", str), ("limits", str)):
+        for where, kind in (
+            ("decide", Quantity),
+            ("recourse", Quantity),
+            ("recourse_constraints", str),
+            ("limits", str),
+        ):
             for name, value in getattr(self, where).items():
                 if not name.strip() or not name.isprintable():
                     raise CostError(f"{where}: a name must be printable text, got {name[:40]!r}")

@@ -26,11 +26,11 @@ from stakes.evaluation.case_metrics import (
     WorthAtValue,
     constant_notes,
     hindsight_note,
+    infeasible_notes,
+    infeasible_today_notes,
     part_by_part,
     todays_cost,
     todays_notes,
-    unpaid_notes,
-    unpaid_today_notes,
 )
 from stakes.evaluation.intervals import LEAST_BLOCKS, Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
@@ -189,7 +189,7 @@ class Evaluation:
     block: int  # how many neighbouring cases depend on each other
     notes: tuple[str, ...] = ()  # sentences for the user about the cases and the cost
     subject: str = ""  # what was judged, where its folder alone does not say it; empty otherwise
-    unpaid: tuple[str, ...] = ()  # the times or names of cases that are not judged, because their cost is infinite
+    infeasible: tuple[str, ...] = ()  # the times or names of cases that are not judged, because their cost is infinite
     alarms: tuple[str, ...] = ()  # sentences about simple ways to decide that would have been cheaper
 
     @property
@@ -199,8 +199,8 @@ class Evaluation:
         drawn = f"blocks of {self.block} neighbours" if self.block > 1 else "single cases"
         subject = f"{self.subject}: " if self.subject else ""
         judged = f"{len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
-        if self.unpaid:
-            judged = f"means of the {len(self.cases)} of {len(self.cases) + len(self.unpaid)} cases of finite cost"
+        if self.infeasible:
+            judged = f"means of the {len(self.cases)} of {len(self.cases) + len(self.infeasible)} cases of finite cost"
         intervals = f"95 % intervals from {drawn}" if len(self.cases) > 1 else "too few for intervals"
         return f"{subject}{judged}, {intervals}{unit}"
 
@@ -211,7 +211,7 @@ class Evaluation:
             "cost": None if self.cost is None else str(self.cost),
             "unit": self.cost.unit if self.cost is not None else "",
             "cases": len(self.cases),
-            "unpaid_cases": self.unpaid,
+            "infeasible_cases": self.infeasible,
             "block": self.block,
             "notes": self.notes,
             "alarms": self.alarms,
@@ -292,8 +292,8 @@ def evaluate_members(
     with user_cost_errors(cost):
         cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights, sites)
     index = cases.outcomes.index
-    unpaid = told_labels(cases.unpaid.index[cases.unpaid])
-    left_out = len(order) - len(cases.unpaid)
+    infeasible = told_labels(cases.infeasible.index[cases.infeasible])
+    left_out = len(order) - len(cases.infeasible)
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
     moments = index.get_level_values(0)
     times = moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else None
@@ -301,11 +301,13 @@ def evaluate_members(
     notes = (
         *ensemble.notes,
         *missing,
-        *unpaid_notes(unpaid, len(index)),
+        *infeasible_notes(infeasible, len(index)),
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, action, len(outcomes.columns)),
-        *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
+        *infeasible_today_notes(None if cases.today is None else cases.today["cost"]),
         *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(sites is not None),)),
     )
     alarms = alarms_of(cases, block, spec, sites is not None)
-    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid, alarms=alarms)
+    return Evaluation(
+        cases.summary(block), in_utc(cases.table()), spec, block, notes, infeasible=infeasible, alarms=alarms
+    )

@@ -31,10 +31,10 @@ from stakes.evaluation.case_metrics import (
     constant_notes,
     ensemble_metrics,
     hindsight_note,
+    infeasible_notes,
     part_by_part,
     todays_cost,
     todays_notes,
-    unpaid_notes,
 )
 from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import Ladder
@@ -301,13 +301,13 @@ def evaluate_recalibrated(
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.fitted, given.times, len(given), same))
-    unpaid = told_labels(metrics.unpaid.index[metrics.unpaid])
-    notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _baseline_note(given.sites is not None))
+    infeasible = told_labels(metrics.infeasible.index[metrics.infeasible])
+    notes = (*notes, *infeasible_notes(infeasible, len(metrics.outcomes)), _baseline_note(given.sites is not None))
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
     alarms = alarms_of(metrics, block, opened.cost_spec, given.sites is not None)
     return Evaluation(
-        metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid, alarms=alarms
+        metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, infeasible=infeasible, alarms=alarms
     )
 
 
@@ -346,7 +346,7 @@ def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
             members, seen, cost, given.today, _weights_of(members, weights), given.sites
         )
         raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
-    raw = {name: values[~corrected.unpaid.to_numpy()] for name, values in raw.items()}
+    raw = {name: values[~corrected.infeasible.to_numpy()] for name, values in raw.items()}
     ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
     beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
     return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
