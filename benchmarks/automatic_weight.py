@@ -182,7 +182,7 @@ def interval(bounds: list[float]) -> str:
 
 
 HEADER = (
-    f"{'problem':48} {'taken':>5} {'cheapest':>8} {'cost at 0':>9} {'at taken':>9} {'change, 95 % interval':>30} "
+    f"{'problem':48} {'selected':>5} {'cheapest':>8} {'cost at 0':>9} {'at selected':>9} {'change, 95 % interval':>30} "
     f"{'':6} {'score %':>7} {'policy less weight 0':>30} {'s':>6}"
 )
 
@@ -192,7 +192,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
     better = sum(row["cost change"][2] < 0 for row in moved)
     worse = sum(row["cost change"][1] > 0 for row in moved)
     return (
-        f"{len(rows)} problems: another weight than 0 taken in {len(moved)}, on test data significantly better in "
+        f"{len(rows)} problems: another weight than 0 selected in {len(moved)}, on test data significantly better in "
         f"{better}, significantly worse in {worse}"
     )
 

@@ -56,7 +56,7 @@ def differences(generator: np.random.Generator, steps: int, hours: float, skewed
 
 
 def left(cost: Floats, block: int) -> bool:
-    """Whether another weight than 0 is taken."""
+    """Whether another weight than 0 is selected."""
     _, judged = alternate_blocks(cost.shape[1], block)
     change = cost[:, judged]
     return frontier(WEIGHTS, change, np.ones_like(change), block=block).chosen != 0

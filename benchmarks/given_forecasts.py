@@ -73,7 +73,7 @@ def deciding(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def recalibrating(folder: Path) -> dict[str, float]:
-    """A forecast that is too low and too sure, and every rung tried."""
+    """A forecast that is too low and too sure, and every candidate tried."""
     random = np.random.default_rng(0)
     known = random.normal(size=(PAST_CASES, 1))
     members = pd.DataFrame(9 + 3 * known + random.normal(size=(PAST_CASES, MEMBERS))).add_prefix("m").round(3)

@@ -36,7 +36,7 @@ errors = outcome - mean[:, 0]
 
 
 def trained(decision_weight: float) -> torch.Tensor:
-    """Members of the test days: the fresh errors, moved and stretched by six numbers, trained through the program."""
+    """Members of the test days: the recent errors, moved and stretched by six numbers, trained through the program."""
     change = torch.zeros(2, 3, dtype=torch.float64, requires_grad=True)
     objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(bakery), decision_weight)
     loss, optimiser = stakes.DecisionAwareLoss(objective), torch.optim.Adam([change], lr=0.02)
@@ -49,7 +49,7 @@ def trained(decision_weight: float) -> torch.Tensor:
 
 
 plans = {"the mean": mean[test], "regression, its errors": mean[test] + errors[first][::20]}
-plans |= {"regression, fresh errors": mean[test] + errors[fresh][::2]}
+plans |= {"regression, recent errors": mean[test] + errors[fresh][::2]}
 plans |= {"... trained on the score": trained(0.0), "... and on the decision": trained(0.5)}
 costs = {name: bakery(stakes.optimal_action(bakery, each), outcome[test]) for name, each in plans.items()}
 for name, cost in costs.items():

@@ -14,7 +14,14 @@ from stakes.data.tables.missingness import DataQuality
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection import Frontier, JudgedCases, Ladder, Rung, frontier, rung_on_test
+from stakes.evaluation.selection import (
+    Frontier,
+    JudgedCandidate,
+    JudgedCases,
+    ModelSelection,
+    candidate_on_test,
+    frontier,
+)
 from stakes.evaluation.study import AXES, Study
 from stakes.reports.fit_report import JudgedFit
 
@@ -42,7 +49,7 @@ def invented_fit(
     baseline: bool = True,
     chosen: bool = True,
 ) -> JudgedFit:
-    """Weight 0 has members too close together; the weight taken has them as they should, so much as it gains."""
+    """Weight 0 has members too close together; the weight selected has them as they should, so much as it gains."""
     cost = spec.build()
     outcome = invented_outcomes(cases, targets)
     generator = np.random.default_rng(1)
@@ -107,7 +114,7 @@ def _study(cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDAr
 
 
 def invented_frontier(weight: float) -> Frontier:
-    """Costs fall with the weight where one is to be taken, scores rise; the last weight failed."""
+    """Costs fall with the weight where one is to be selected, scores rise; the last weight failed."""
     paid = np.random.default_rng(3).gamma(4.0, 3.0, 300)
     wiggle = np.random.default_rng(4).normal(0, 1, (len(WEIGHTS), 300))
     gain = np.minimum(np.array(WEIGHTS), weight)[:, None]
@@ -117,29 +124,31 @@ def invented_frontier(weight: float) -> Frontier:
     return frontier(WEIGHTS, cost, score, block=7, tolerance=2.0)
 
 
-COSTS_MORE = {"climatology": 40.0, "linear": 5.0, "network": 1.0, "fresh_errors": 0.5, "decision": 0.2}
+COSTS_MORE = {"climatology": 40.0, "linear": 5.0, "network": 1.0, "recent_errors": 0.5, "decision": 0.2}
 
 
-def invented_ladder(fit: JudgedFit, taken: str, more: dict[str, float] | None = None) -> Ladder:
-    """So much more does each rung cost on test cases; all up to the taken one are climbed, but for fresh errors."""
+def invented_selection(fit: JudgedFit, selected: str, more: dict[str, float] | None = None) -> ModelSelection:
+    """What each candidate costs more on test cases; all up to the selected one are accepted, but for recent errors."""
     more = COSTS_MORE | (more or {})
     wiggle = np.random.default_rng(5).normal(0, 1, fit.cases)
-    paid = JudgedCases(fit.taken.cost, np.ones(fit.cases))
+    paid = JudgedCases(fit.selected.cost, np.ones(fit.cases))
     tested = [
-        rung_on_test(name, JudgedCases(paid.cost + extra + wiggle, paid.score), paid, fit.study.block)
+        candidate_on_test(name, JudgedCases(paid.cost + extra + wiggle, paid.score), paid, fit.study.block)
         for name, extra in more.items()
     ]
-    names, rungs, held = list(more), list[Rung](), None
+    names, candidates, held = list(more), list[JudgedCandidate](), None
     for place, name in enumerate(names):
-        climbed = place <= names.index(taken) and (name != "fresh_errors" or name == taken)
-        gain = None if held is None else Difference(*((-2.0, -3.0, -1.0) if climbed else (0.1, -0.2, 0.4)))
-        why = "its mean cost is lower" if climbed else "it is not proven to be cheaper"
+        accepted = place <= names.index(selected) and (name != "recent_errors" or name == selected)
+        gain = None if held is None else Difference(*((-2.0, -3.0, -1.0) if accepted else (0.1, -0.2, 0.4)))
+        why = "its mean cost is lower" if accepted else "it is not proven to be cheaper"
         parameters: dict[str, str | float] = {"decision weight": fit.weight or 0.3} if name == "decision" else {}
-        rungs.append(
-            Rung(name, held, parameters, 12.0 + more[name], 3.0, gain, gain, -0.5, -0.1, climbed=climbed, why=why)
+        candidates.append(
+            JudgedCandidate(
+                name, held, parameters, 12.0 + more[name], 3.0, gain, gain, -0.5, -0.1, accepted=accepted, why=why
+            )
         )
-        held = name if climbed else held
-    return Ladder(tuple(rungs), 300, 7, tuple(tested))
+        held = name if accepted else held
+    return ModelSelection(tuple(candidates), 300, 7, tuple(tested))
 
 
 def invented_quality(cases: int) -> DataQuality:

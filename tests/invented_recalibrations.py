@@ -8,7 +8,7 @@ import numpy as np
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import JudgedCases, Ladder, Rung, first_rung, rung_on_test
+from stakes.evaluation.selection import JudgedCandidate, JudgedCases, ModelSelection, candidate_on_test, first_candidate
 from stakes.forecasting.recalibration import judge_correction
 from stakes.reports.comparison import JudgedRecalibration
 
@@ -16,7 +16,7 @@ SPEC = CostSpec.parse("newsvendor:underage=9,overage=1,upper=40,unit=EUR,action_
 
 
 def invented_recalibration(
-    taken: Literal["raw", "bias_and_spread", "linear"] = "linear",
+    selected: Literal["raw", "bias_and_spread", "linear"] = "linear",
     form: Literal["members", "quantiles", "points"] = "members",
     *,
     cases: int = 300,
@@ -42,13 +42,13 @@ def invented_recalibration(
     )
     if form == "points":
         given = replace(given, members=given.members[:, :1])
-    corrected = given.members if taken == "raw" else centre + bias + correction + spread * noise
-    weights = given.weights if taken == "raw" else None
+    corrected = given.members if selected == "raw" else centre + bias + correction + spread * noise
+    weights = given.weights if selected == "raw" else None
     cost = SPEC.build()
     judged = judge_correction(given, corrected, cost, block, weights)
     return JudgedRecalibration(
         judged,
-        _ladder(taken, judged.values("cost", "raw"), judged.values("cost", "corrected"), block),
+        _selection(selected, judged.values("cost", "raw"), judged.values("cost", "corrected"), block),
         form,
         given.targets,
         cost,
@@ -59,14 +59,16 @@ def invented_recalibration(
     )
 
 
-def _ladder(taken: str, raw: np.ndarray, corrected: np.ndarray, block: int) -> Ladder:
-    worth = {"raw": JudgedCases(raw, raw), taken: JudgedCases(corrected, corrected)}
-    rungs = [first_rung("raw", worth["raw"])]
-    if taken != "raw":
+def _selection(selected: str, raw: np.ndarray, corrected: np.ndarray, block: int) -> ModelSelection:
+    worth = {"raw": JudgedCases(raw, raw), selected: JudgedCases(corrected, corrected)}
+    candidates = [first_candidate("raw", worth["raw"])]
+    if selected != "raw":
         change = Difference(*(float((corrected - raw).mean()) + step for step in (0.0, -0.1, 0.1)))
         costs = float(corrected.mean())
-        rungs.append(
-            Rung(taken, "raw", {}, costs, costs, change, change, -0.1, -0.1, climbed=True, why="it is cheaper")
+        candidates.append(
+            JudgedCandidate(
+                selected, "raw", {}, costs, costs, change, change, -0.1, -0.1, accepted=True, why="it is cheaper"
+            )
         )
-    tested = [rung_on_test(name, each, worth[taken], block) for name, each in worth.items()]
-    return Ladder(tuple(rungs), 500, block, tuple(tested))
+    tested = [candidate_on_test(name, each, worth[selected], block) for name, each in worth.items()]
+    return ModelSelection(tuple(candidates), 500, block, tuple(tested))

@@ -40,6 +40,6 @@ def ranged_fit(conditioned: bool) -> tuple[Path, FitResult]:
         decision_weight=0.4,
         epochs=2,
         members=30,
-        fresh_errors=False,
+        recent_errors=False,
     )
     return home / "fit", run_fit(request, home / "fit", device="cpu", workers=1, quiet=True)

@@ -25,7 +25,7 @@ def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytes
         "France",
         "cost today",
         "The last decisions",
-        "the ladder on",
+        "model selection on",
         "anything to gain",
         "ddop",
     ):

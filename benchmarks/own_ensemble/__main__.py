@@ -68,7 +68,7 @@ def on_problem(name: str, label: str, folder: Path, thin: int) -> dict[str, Row]
     for forecast, features in variants.items():
         ours = recalibrated(problem, cost, features)
         forecasts[forecast] = judged(problem, ours.members, cost)
-        facts[forecast] = {"rung": ours.rung, "rungs": ours.rungs, "seconds": ours.seconds}
+        facts[forecast] = {"candidate": ours.candidate, "candidates": ours.candidates, "seconds": ours.seconds}
     rows = compared(problem, forecasts, OURS)
     facts |= dependence_lost(problem, forecasts)
     return {forecast: row | facts.get(forecast, {}) for forecast, row in rows.items()}

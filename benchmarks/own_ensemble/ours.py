@@ -20,14 +20,14 @@ class Recalibrated:
 
     Attributes:
         members: Members (N, K, D).
-        rung: The rung that was taken, and its parameters.
-        rungs: The mean cost of every rung on the cases that chose.
+        candidate: The selected candidate, and its parameters.
+        candidates: The mean cost of every candidate on the cases that chose.
         seconds: What fitting took of one core.
     """
 
     members: NDArray[np.float64]
-    rung: str
-    rungs: dict[str, float]
+    candidate: str
+    candidates: dict[str, float]
     seconds: float
 
 
@@ -43,7 +43,7 @@ def recalibrated(problem: Problem, cost: Cost, features: bool = True) -> Recalib
     start = time.process_time()
     recalibrator.fit(problem.members[known], problem.outcomes[known], **told(known))
     seconds = time.process_time() - start
-    ladder = recalibrator.ladder_
-    rungs = {rung.name: rung.cost for rung in ladder.rungs}
+    selection = recalibrator.selection_
+    candidates = {candidate.name: candidate.cost for candidate in selection.candidates}
     members = recalibrator.sample(problem.members[test], **told(test))
-    return Recalibrated(np.asarray(members, np.float64), ladder.taken.name, rungs, seconds)
+    return Recalibrated(np.asarray(members, np.float64), selection.selected.name, candidates, seconds)

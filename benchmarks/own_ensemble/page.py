@@ -18,7 +18,7 @@ def own_ensemble_markdown(record: Mapping[str, Any]) -> str:
 
 def _against(problems: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
-        "| problem, cost | raw | cheapest rival | ours | rung | ours less raw | ours less that rival |",
+        "| problem, cost | raw | cheapest rival | ours | candidate | ours less raw | ours less that rival |",
         "|---" * 7 + "|",
     ]
     for problem, rows in problems.items():
@@ -31,7 +31,7 @@ def _against(problems: Mapping[str, Mapping[str, Any]]) -> str:
             f"{rows[_RAW]['cost']:.4g}",
             f"{rows[rival]['cost']:.4g} ({rival})",
             f"{ours['cost']:.4g}",
-            ours["rung"],
+            ours["candidate"],
             _from(rows[_RAW], "cost"),
             _from(rows[rival], "cost"),
         ]

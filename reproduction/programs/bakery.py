@@ -12,7 +12,7 @@ from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     WEIGHTS,
     fitted_ridge,
-    fresh_name,
+    recent_name,
     ridge_candidates,
     trained_candidates,
     weight_name,
@@ -154,7 +154,7 @@ def _scaled(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
 
 
 _WEIGHED = tuple(weight_name("energy", weight) for weight in WEIGHTS)
-_FRESH = tuple(map(fresh_name, _WEIGHED))
+_RECENT = tuple(map(recent_name, _WEIGHED))
 
 BAKERY_PLANS = (
     Plan(
@@ -163,24 +163,24 @@ BAKERY_PLANS = (
         (
             CandidateSource("scaled", _scaled, tuple(f"scaled {name}" for name in RIDGE_CANDIDATES), seeded=False),
             CandidateSource("ridge", ridge_candidates, RIDGE_CANDIDATES, seeded=False),
-            CandidateSource("energy", partial(trained_candidates, settings={"batch": 64}), (*_WEIGHED, *_FRESH)),
+            CandidateSource("energy", partial(trained_candidates, settings={"batch": 64}), (*_WEIGHED, *_RECENT)),
         ),
         (
             Method("scaled", "newsvendor of each shop, scaled down", ("scaled ridge",)),
-            Method("scaled_fresh", "newsvendor of each shop on all days, fresh errors", ("scaled ridge refit",)),
+            Method("scaled_recent", "newsvendor of each shop on all days, recent errors", ("scaled ridge refit",)),
             Method("ridge", "ridge + error vectors, allocated", ("ridge",)),
-            Method("ridge_fresh", "ridge on all days + fresh error vectors, allocated", ("ridge refit",)),
+            Method("ridge_recent", "ridge on all days + recent error vectors, allocated", ("ridge refit",)),
             Method("energy", "energy score, linear start", _WEIGHED[:1], ours=True),
             Method("decision", "energy + decision by validation", _WEIGHED, ours=True),
-            Method("energy_fresh", "energy score, fresh errors", _FRESH[:1], ours=True),
-            Method("decision_fresh", "energy + decision by validation, fresh errors", _FRESH, ours=True),
+            Method("energy_recent", "energy score, recent errors", _RECENT[:1], ours=True),
+            Method("decision_recent", "energy + decision by validation, recent errors", _RECENT, ours=True),
         ),
         "scaled",
         (
             ("ridge", "scaled"),
-            ("ridge_fresh", "scaled_fresh"),
+            ("ridge_recent", "scaled_recent"),
             ("decision", "energy"),
-            ("decision_fresh", "energy_fresh"),
+            ("decision_recent", "energy_recent"),
             ("decision", "ridge"),
         ),
     ),

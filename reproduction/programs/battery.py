@@ -14,7 +14,7 @@ from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     FineTuning,
     finetuned_candidates,
-    fresh_name,
+    recent_name,
     ridge_candidates,
     weight_name,
 )
@@ -159,7 +159,7 @@ def battery_problem(folder: str | None = None, *, averse: bool = False) -> Probl
 def battery_plan(averse: bool) -> Plan:
     """All that is compared."""
     tuned = tuple(weight_name("linear", weight) for weight in (0.0, *_TUNING.weights))
-    fresh = fresh_name("ridge")
+    recent = recent_name("ridge")
     return Plan(
         "battery_risk" if averse else "battery",
         partial(battery_problem, averse=averse),
@@ -173,7 +173,7 @@ def battery_plan(averse: bool) -> Plan:
             Method("mean", "ridge, schedule of its mean", ("mean",)),
             Method("ridge", "ridge + error vectors", ("ridge",)),
             Method("ridge_train", "ridge of the training days alone + error vectors", ("ridge train",)),
-            Method("ridge_fresh", "ridge + fresh error vectors", (fresh,)),
+            Method("ridge_recent", "ridge + recent error vectors", (recent,)),
             Method("linear", "linear start, energy score", tuned[:1], ours=True),
             Method("decision", "linear start, energy score + decision", tuned, ours=True),
         ),

@@ -29,7 +29,7 @@ from stakes.training.weight_search import FittedWeight, RefitSchedule, TrainingP
 WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 """The decision weights that are tried."""
 
-RIDGE_CANDIDATES = ("ridge", "ridge fresh", "ridge refit", "ridge train")
+RIDGE_CANDIDATES = ("ridge", "ridge recent", "ridge refit", "ridge train")
 """The candidates of ridge regression."""
 
 NETWORK = {"noise": 16, "hidden": 64, "layers": 3}
@@ -47,9 +47,9 @@ def weight_name(name: str, weight: float) -> str:
     return f"{name} {weight:g}"
 
 
-def fresh_name(name: str) -> str:
-    """What a candidate is called once it is corrected by fresh errors."""
-    return f"{name} fresh"
+def recent_name(name: str) -> str:
+    """What a candidate is called once it is corrected by recent errors."""
+    return f"{name} recent"
 
 
 def fitted_ridge(cases: CaseTable, gap: int) -> LinearModel:
@@ -62,17 +62,19 @@ def fitted_ridge(cases: CaseTable, gap: int) -> LinearModel:
 def ridge_candidates(problem: Problem, seed: int, effort: RunEffort) -> dict[str, Forecast]:
     """Ridge regression as "ridge", fitted to all cases before the test, with its error vectors out of fold.
 
-    "ridge fresh" is fitted to the training cases and has the error vectors of the validation cases; "ridge refit" has
+    "ridge recent" is fitted to the training cases and has the error vectors of the validation cases; "ridge refit" has
     these errors too, around the regression on all cases. "ridge train" knows the training cases alone.
     """
     before = fitted_ridge(problem.train, problem.gap)
     whole = fitted_ridge(problem.before_test, problem.gap)
-    fresh = fresh_vectors(problem, Forecast(_points(before, problem.validation), _points(before, problem.test)), effort)
+    recent = recent_vectors(
+        problem, Forecast(_points(before, problem.validation), _points(before, problem.test)), effort
+    )
     moved = _points(whole, problem.test) - _points(before, problem.test)
     return {
         "ridge": _with_errors(whole, problem, effort),
-        "ridge fresh": fresh,
-        "ridge refit": Forecast(None, fresh.test + moved),
+        "ridge recent": recent,
+        "ridge refit": Forecast(None, recent.test + moved),
         "ridge train": _with_errors(before, problem, effort),
     }
 
@@ -98,9 +100,9 @@ def trained_candidates(
     weights: Sequence[float] = WEIGHTS,
     settings: Mapping[str, Any] | None = None,
 ) -> Candidates:
-    """A network at each decision weight, "NAME WEIGHT", and corrected by fresh errors, "NAME WEIGHT fresh".
+    """A network at each decision weight, "NAME WEIGHT", and corrected by recent errors, "NAME WEIGHT fresh".
 
-    The validation cases say when to stop, and give the fresh errors. Then the network is trained again on all cases
+    The validation cases say when to stop, and give the recent errors. Then the network is trained again on all cases
     before the test, for as many epochs, which is what forecasts the test cases. Networks of one seed start alike.
     """
     chosen: dict[str, Any] = {
@@ -136,7 +138,7 @@ def trained_candidates(
             _members(last, problem.test, effort, seed),
         )
         label = weight_name(name, first.weight)
-        candidates |= {label: forecast, fresh_name(label): mended_members(problem, forecast)}
+        candidates |= {label: forecast, recent_name(label): mended_members(problem, forecast)}
     return candidates
 
 
@@ -166,7 +168,7 @@ def halves(count: int) -> tuple[slice, slice]:
     return slice(0, count // 2), slice(count // 2, count)
 
 
-def fresh_vectors(problem: Problem, location: Forecast, effort: RunEffort) -> Forecast:
+def recent_vectors(problem: Problem, location: Forecast, effort: RunEffort) -> Forecast:
     """Point forecasts with the error vectors of validation cases as members."""
     most = effort.members
     assert location.validation is not None

@@ -12,7 +12,7 @@ from torch import Tensor
 from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     WEIGHTS,
-    fresh_name,
+    recent_name,
     ridge_candidates,
     trained_candidates,
     weight_name,
@@ -179,13 +179,13 @@ def _without_limit(make: Callable[..., Candidates], problem: Problem, seed: int,
 
 _PAIRS = (
     ("decision", "energy"),
-    ("energy_fresh", "energy"),
-    ("decision_fresh", "energy_fresh"),
-    ("decision_fresh", "decision"),
-    ("decision", "ridge_fresh"),
-    ("decision_fresh", "ridge_fresh"),
+    ("energy_recent", "energy"),
+    ("decision_recent", "energy_recent"),
+    ("decision_recent", "decision"),
+    ("decision", "ridge_recent"),
+    ("decision_recent", "ridge_recent"),
 )
-_PAIRS_OF_TASK = (("decision", "task"), ("decision_fresh", "task"), ("task", "ridge_fresh"))
+_PAIRS_OF_TASK = (("decision", "task"), ("decision_recent", "task"), ("task", "ridge_recent"))
 _RIDGE = CandidateSource("ridge", ridge_candidates, RIDGE_CANDIDATES, seeded=False)
 _THEIRS = (
     Method("squared", "network, squared error (Donti et al.)", POINT_NETWORKS[:1]),
@@ -194,8 +194,8 @@ _THEIRS = (
 )
 _REGRESSIONS = (
     Method("ridge", "ridge + error vectors", ("ridge",)),
-    Method("ridge_fresh", "ridge + fresh error vectors", ("ridge fresh",)),
-    Method("ridge_refit", "ridge on all days + fresh error vectors", ("ridge refit",)),
+    Method("ridge_recent", "ridge + recent error vectors", ("ridge recent",)),
+    Method("ridge_refit", "ridge on all days + recent error vectors", ("ridge refit",)),
 )
 
 
@@ -205,20 +205,20 @@ def _weighed(training: str, weights: Sequence[float]) -> tuple[str, ...]:
 
 def _by_weight(name: str, candidates: Sequence[str], weights: Sequence[float]) -> list[Method]:
     pairs = zip(candidates, weights, strict=True)
-    fresh = ", fresh errors" if name == "fresh" else ""
+    recent = ", recent errors" if name == "recent" else ""
     return [
-        Method(f"{name}_{weight:g}", f"energy + decision {weight:g}{fresh}", (each,), ours=True)
+        Method(f"{name}_{weight:g}", f"energy + decision {weight:g}{recent}", (each,), ours=True)
         for each, weight in pairs
     ]
 
 
 def _original_plan() -> Plan:
     energy = _weighed("energy", WEIGHTS)
-    fresh = tuple(map(fresh_name, energy))
+    recent = tuple(map(recent_name, energy))
     sources = (
         _RIDGE,
         CandidateSource("point", point_network_candidates, POINT_NETWORKS),
-        CandidateSource("energy", trained_candidates, (*energy, *fresh)),
+        CandidateSource("energy", trained_candidates, (*energy, *recent)),
     )
     methods = (
         *_THEIRS,
@@ -226,9 +226,9 @@ def _original_plan() -> Plan:
         Method("energy", "energy score, linear start", energy[:1], ours=True),
         *_by_weight("decision", energy[1:], WEIGHTS[1:]),
         Method("decision", "energy + decision by validation", energy, ours=True),
-        Method("energy_fresh", "energy score, fresh errors", fresh[:1], ours=True),
-        *_by_weight("fresh", fresh[1:], WEIGHTS[1:]),
-        Method("decision_fresh", "energy + decision by validation, fresh errors", fresh, ours=True),
+        Method("energy_recent", "energy score, recent errors", recent[:1], ours=True),
+        *_by_weight("recent", recent[1:], WEIGHTS[1:]),
+        Method("decision_recent", "energy + decision by validation, recent errors", recent, ours=True),
     )
     return Plan("generation", _original, sources, methods, "ridge", (*_PAIRS, *_PAIRS_OF_TASK))
 
@@ -242,12 +242,12 @@ def _binding_plan() -> Plan:
         CandidateSource(
             "energy",
             partial(_without_limit, partial(trained_candidates, weights=weights)),
-            (*energy, *map(fresh_name, energy)),
+            (*energy, *map(recent_name, energy)),
         ),
         CandidateSource(
             "through",
             partial(trained_candidates, name="through", weights=weights[1:]),
-            (*through, *map(fresh_name, through)),
+            (*through, *map(recent_name, through)),
         ),
     )
     methods = (
@@ -255,13 +255,18 @@ def _binding_plan() -> Plan:
         Method("energy", "energy score, linear start", energy[:1], ours=True),
         Method("decision", "energy + decision 0.5, without the limit", energy[1:], ours=True),
         Method("through", "energy + decision 0.5, with the limit", through, ours=True),
-        Method("energy_fresh", "energy score, fresh errors", (fresh_name(energy[0]),), ours=True),
+        Method("energy_recent", "energy score, recent errors", (recent_name(energy[0]),), ours=True),
         Method(
-            "decision_fresh", "energy + decision 0.5, without the limit, fresh errors", (fresh_name(energy[1]),), True
+            "decision_recent",
+            "energy + decision 0.5, without the limit, recent errors",
+            (recent_name(energy[1]),),
+            True,
         ),
-        Method("through_fresh", "energy + decision 0.5, with the limit, fresh errors", (fresh_name(through[0]),), True),
+        Method(
+            "through_recent", "energy + decision 0.5, with the limit, recent errors", (recent_name(through[0]),), True
+        ),
     )
-    pairs = (*_PAIRS, ("through", "decision"), ("through_fresh", "decision_fresh"))
+    pairs = (*_PAIRS, ("through", "decision"), ("through_recent", "decision_recent"))
     return Plan("generation_ramp", _binding, sources, methods, "ridge", pairs)
 
 

@@ -32,7 +32,7 @@ class Problem:
     unit: str  # the unit of the cost
     cost: Cost  # what an action costs at an outcome
     train: CaseTable  # the cases that methods learn from
-    validation: CaseTable  # later cases, which stop trainings, give fresh errors and choose among candidates
+    validation: CaseTable  # later cases, which stop trainings, give recent errors and choose among candidates
     test: CaseTable  # still later cases, which choose nothing
     block: int = 7  # how many neighbouring cases depend on each other
     gap: int = 1  # how many rows before a case were not known yet when it was forecast

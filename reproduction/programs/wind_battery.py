@@ -15,7 +15,7 @@ from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     FineTuning,
     finetuned_candidates,
-    fresh_name,
+    recent_name,
     ridge_candidates,
     weight_name,
 )
@@ -217,7 +217,7 @@ WIND_PLANS = (
             Method("mean", "ridge, its mean alone", ("mean",)),
             Method("ridge", "ridge + error vectors", ("ridge",)),
             Method("ridge_train", "ridge of the training days alone + error vectors", ("ridge train",)),
-            Method("ridge_fresh", "ridge + fresh error vectors", (fresh_name("ridge"),)),
+            Method("ridge_recent", "ridge + recent error vectors", (recent_name("ridge"),)),
             Method("pointwise", "network, CRPS of each hour", _named("pointwise")[:1], ours=True),
             Method("shuffled", "network, CRPS of each hour, shuffled (Schaake)", ("pointwise shuffled",)),
             Method("pointwise_decision", "network, CRPS of each hour + decision", _named("pointwise"), ours=True),

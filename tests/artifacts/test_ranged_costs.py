@@ -27,7 +27,7 @@ def fitted(conditioned: bool, cost: Cost = RANGED) -> DecisionAwareForecaster:
         model=ImplicitSettings(noise=2, hidden=5, layers=1),
         decision_weight=0.3,
         baseline=True,
-        fresh_errors=False,
+        recent_errors=False,
         epochs=1,
         members=20,
         device="cpu",

@@ -36,7 +36,7 @@ def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     save_recalibration(tmp_path / "again", opened)
     again = load_recalibration(tmp_path / "again")
     assert again.recalibrator.state_ == opened.recalibrator.state_
-    assert again.recalibrator.ladder_ == opened.recalibrator.ladder_
+    assert again.recalibrator.selection_ == opened.recalibrator.selection_
     assert again.recalibrator.get_params() == opened.recalibrator.get_params()
     for name in ("layout", "settings", "data", "fitted", "said", "cost_spec"):
         assert getattr(again, name) == getattr(opened, name)
@@ -86,10 +86,10 @@ def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Pat
         (RECALIBRATION, {"layout": {}}, "outcomes"),
         (RECALIBRATION, {"unheard": 1}, "unheard"),
         (RECALIBRATION, {"block": 0}, "block"),
-        ("state.json", {"rung": "magic"}, "rung must be"),
+        ("state.json", {"candidate": "magic"}, "candidate must be"),
         ("state.json", {"targets": []}, "state.json"),
         ("state.json", {"models": "none"}, "models must be"),
-        ("ladder.json", {"rungs": []}, "ladder.json"),
+        ("selection.json", {"candidates": []}, "selection.json"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(

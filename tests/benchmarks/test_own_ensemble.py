@@ -154,7 +154,7 @@ def test_the_table_says_who_is_better() -> None:
     found = summary({"made": rows}, "stakes")
     assert [each["forecast"] for each in found["significantly worse than ours"]] == ["raw", "raw"]
     assert found["significantly better than ours"] == []
-    rows["stakes"] |= {"rung": "linear"}
+    rows["stakes"] |= {"candidate": "linear"}
     page = own_ensemble_markdown({"problems": {"made": rows}})
     assert page.count("| made |") == 4
     assert "| linear | **-" in page

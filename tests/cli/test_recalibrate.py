@@ -38,14 +38,14 @@ def test_a_folder_is_made_and_told_of() -> None:
     kept()
     code, output, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
     assert code == 0
-    assert output.startswith("the ladder on ")
+    assert output.startswith("model selection on ")
     assert output.splitlines()[-1] == "wind"
     assert "\nraw " in output
     assert "bias and spread" in output
     assert "following the raw forecast cost" in output
     assert errors == "learning from the errors of 160 past forecasts, each of 8 members\n"
     names = {path.name for path in Path("wind").iterdir()}
-    assert {"recalibration.json", "state.json", "ladder.json", "judged.parquet"} <= names
+    assert {"recalibration.json", "state.json", "selection.json", "judged.parquet"} <= names
     again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
     assert again == "wind holds a recalibration already; --force replaces it, another folder keeps both"
     code, output, errors = called(
@@ -53,7 +53,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     )
     assert (code, errors) == (0, "")
     record = json.loads(output)
-    assert record["rung"] in ("bias_and_spread", "linear")
+    assert record["candidate"] in ("bias_and_spread", "linear")
     assert load_recalibration(Path("wind")).layout.today == "done"
 
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_recalibrated_is_one_line_and_leaves_nothing(words: tuple
 
 def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
     past_forecasts().to_csv("new.csv", index=False)
-    for name in ("state.json", "ladder.json", "recalibration.json", "judged.parquet"):
+    for name in ("state.json", "selection.json", "recalibration.json", "judged.parquet"):
         shutil.rmtree("copy", ignore_errors=True)
         shutil.copytree(recalibrated, "copy")
         content = (Path("copy") / name).read_bytes()
@@ -266,7 +266,7 @@ def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatc
     assert f"learning from the errors of 160 past forecasts, each of {said}\n" in errors
 
 
-def test_the_quantiles_that_decide_writes_are_taken_as_a_range_and_as_a_list() -> None:
+def test_the_quantiles_that_decide_writes_are_selected_as_a_range_and_as_a_list() -> None:
     levels = [f"{number / 20:g}" for number in range(1, 20)]
     past_forecasts().drop(columns=["power", "done"]).to_csv("new.csv", index=False)
     words = ("decide", "--members", "new.csv", "--cost", COST, "--quantiles", ",".join(levels), "--out", "decided.csv")

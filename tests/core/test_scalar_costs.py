@@ -147,9 +147,9 @@ def test_newsvendor_takes_an_order_statistic(underage: float, overage: float, ra
 
 @pytest.mark.parametrize("members", [10, 20, 30, 50, 70, 100, 300])
 def test_newsvendor_rank_is_exact_at_whole_numbers(members: int) -> None:
-    ladder = torch.arange(1.0, members + 1)[:, None]
+    selection = torch.arange(1.0, members + 1)[:, None]
     for tenths in range(1, 10):
-        action = NewsvendorCost(tenths / 10, 1 - tenths / 10, 0.0, 1000.0).best_action(ladder)
+        action = NewsvendorCost(tenths / 10, 1 - tenths / 10, 0.0, 1000.0).best_action(selection)
         assert action.item() == members * tenths // 10
 
 

@@ -1,4 +1,4 @@
-"""The weight that is taken without asking, clause by clause."""
+"""The selected weight without asking, clause by clause."""
 
 import json
 from dataclasses import replace
@@ -49,13 +49,13 @@ def test_the_cheapest_need_not_have_the_largest_weight() -> None:
     assert chosen([-0.3, -0.2, -0.1], [0.0] * 3) == 0.3
 
 
-def test_a_weight_whose_interval_reaches_zero_is_not_taken() -> None:
+def test_a_weight_whose_interval_reaches_zero_is_not_selected() -> None:
     assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=0.05) > 0
     assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=1.0) == 0.0
     assert chosen([0.1, 0.2, 0.3], [-0.5, -0.5, -0.5]) == 0.0
 
 
-def test_among_weights_within_one_standard_error_the_smallest_is_taken() -> None:
+def test_among_weights_within_one_standard_error_the_smallest_is_selected() -> None:
     close = limited(WEIGHTS, rows([-0.199, -0.2, -0.1]), rows([0.0] * 3))
     assert close.chosen == 0.3
     assert "; weight 0.6 is cheaper still, but by no more than one standard error. " in close.reason
@@ -138,16 +138,16 @@ def test_why_weight_0_is_kept() -> None:
     ):
         found = limited(WEIGHTS, cost, scores, **options)
         assert found.chosen == 0.0
-        assert found.reason.startswith("Weight 0 is taken, ")
+        assert found.reason.startswith("Weight 0 is selected, ")
         with pytest.raises(AssertionError, match=why):
             raise AssertionError(found.reason)
     assert "no other was tried" in limited([0], rows([])[:1], rows([])[:1]).reason
 
 
-def test_why_another_weight_is_taken() -> None:
+def test_why_another_weight_is_selected() -> None:
     found = limited(WEIGHTS, rows([0.1, -0.2, 0.1]), rows([0.0, 0.01, 0.0]))
     assert found.reason.startswith(
-        "Weight 0.6 is taken, judged on 400 cases: its mean cost is 0.8 instead of 1 at weight 0 (change -0.2, 95 % "
+        "Weight 0.6 is selected, judged on 400 cases: its mean cost is 0.8 instead of 1 at weight 0 (change -0.2, 95 % "
         "interval -0.20"
     )
     assert found.reason.endswith(

@@ -9,9 +9,9 @@ import torch
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.forecasting.recalibration import (
+    CorrectionPlan,
     DecisionTraining,
     RecalibratorState,
-    RungPlan,
     learned,
     ordered_crps,
     trained_on_decision,
@@ -30,7 +30,7 @@ def past(width: int, cases: int = 120) -> ForecastSet:
 
 
 def state_of(given: ForecastSet, bounds: tuple = (None, None), dependence: str = "members") -> RecalibratorState:
-    plan = RungPlan("bias_and_spread", "bias_and_spread", dependence)
+    plan = CorrectionPlan("bias_and_spread", "bias_and_spread", dependence)
     return learned(given, plan, (bounds,) * given.members.shape[2], COST)
 
 

@@ -36,7 +36,7 @@ X, Y = rows()
 
 
 def fitted(conditioned: bool, **others: Any) -> DecisionAwareForecaster:
-    given = {"decision_weight": 0.4, "baseline": True, "fresh_errors": False} | SMALL | others
+    given = {"decision_weight": 0.4, "baseline": True, "recent_errors": False} | SMALL | others
     return DecisionAwareForecaster(COST, conditioned=conditioned, **given).fit(X, Y)
 
 
@@ -170,23 +170,23 @@ def test_trees_see_no_parameter() -> None:
     assert forecaster.decide(X[:2], cost_parameters={"penalty": [1, 50]}).shape == (2,)
 
 
-def test_the_ladder_judges_all_rungs_for_the_same_decision_makers() -> None:
+def test_the_selection_judges_all_candidates_for_the_same_decision_makers() -> None:
     features, power = rows(700)
     forecaster = DecisionAwareForecaster(COST, conditioned=True, weights=(0.3,), **SMALL)
     forecaster.fit(features[:600], power[:600])
-    tested = forecaster.tested_ladder(features[600:], power[600:])
+    tested = forecaster.tested_selection(features[600:], power[600:])
     assert tested is not None
-    taken = next(rung for rung in tested.tested if rung.name == tested.taken.name)
-    assert {rung.name for rung in tested.rungs} >= {"climatology", "linear", "network", "decision"}
-    assert all(np.isfinite(rung.cost) for rung in tested.tested)
+    selected = next(candidate for candidate in tested.tested if candidate.name == tested.selected.name)
+    assert {candidate.name for candidate in tested.candidates} >= {"climatology", "linear", "network", "decision"}
+    assert all(np.isfinite(candidate.cost) for candidate in tested.tested)
     paid = forecaster.realised_cost(features[600:], power[600:])
-    assert taken.cost + taken.cost_change.mean == pytest.approx(paid.mean(), rel=1e-4)
+    assert selected.cost + selected.cost_change.mean == pytest.approx(paid.mean(), rel=1e-4)
     assert len(forecaster.decide(features[600:], cost_parameters={"penalty": 5})) == 100
 
 
 def test_aversion_to_risk_takes_a_range_too() -> None:
     given = SMALL | {"training": replace(TRAINING, members=10, validation_members=10)}
-    averse = DecisionAwareForecaster(CVaRCost(COST, level=0.5), decision_weight=0.0, fresh_errors=False, **given)
+    averse = DecisionAwareForecaster(CVaRCost(COST, level=0.5), decision_weight=0.0, recent_errors=False, **given)
     averse.fit(X[:100], Y[:100])
     action = averse.decide(X[:3], cost_parameters={"penalty": [2, 2, 20]})
     plain = averse.set_params(cost=CVaRCost(ShortfallCost(2.0), level=0.5)).decide(X[:2])
@@ -195,7 +195,7 @@ def test_aversion_to_risk_takes_a_range_too() -> None:
 
 def test_climatology_that_averts_risk_has_a_threshold_for_each_decision_maker() -> None:
     given = SMALL | {"training": replace(TRAINING, members=10, validation_members=10)}
-    averse = DecisionAwareForecaster(CVaRCost(COST, level=0.5), decision_weight=0.0, fresh_errors=False, **given)
+    averse = DecisionAwareForecaster(CVaRCost(COST, level=0.5), decision_weight=0.0, recent_errors=False, **given)
     averse.fit(X[:100], Y[:100])
     outcome = torch.from_numpy(Y[:100])
     for penalty in (1.0, 4.3, 50.0):

@@ -32,7 +32,7 @@ from stakes.training.weight_search import ESTIMATOR_MODELS, automatic_settings, 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
 SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
-DEFAULT = {"refit_on_all_rows": True, "fresh_errors": True}  # what `forecaster` leaves out
+DEFAULT = {"refit_on_all_rows": True, "recent_errors": True}  # what `forecaster` leaves out
 
 
 def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarr
 def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
     """A quick one, of the models of the search where a test does not ask for those of all rows."""
     given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
-    given |= {"refit_on_all_rows": False, "fresh_errors": False, "ladder": False}
+    given |= {"refit_on_all_rows": False, "recent_errors": False, "selection": False}
     return stakes.DecisionAwareForecaster(COST, **(given | settings))
 
 
@@ -149,7 +149,7 @@ def test_automatic_weight_is_zero_where_nothing_is_to_be_gained() -> None:
     assert found.decision_weight_ == 0
     assert found.baseline_models_ == []
     assert [point.weight for point in found.frontier_.points] == [0.0, 0.5]
-    assert "Weight 0 is taken" in found.frontier_.reason
+    assert "Weight 0 is selected" in found.frontier_.reason
     assert "baseline" not in found.evaluate(*table(100, uneven=0.0, seed=1))
 
 

@@ -28,7 +28,7 @@ def fitted() -> stakes.Recalibrator:
 
 
 def test_bias_and_spread_are_mended(fitted):
-    assert fitted.ladder_.taken.name == "bias_and_spread"
+    assert fitted.selection_.selected.name == "bias_and_spread"
     members, outcomes = biased(seed=1)
     judged = fitted.judge(members, outcomes)
     error, cost = judged.values("error", "corrected"), judged.values("cost", "corrected")
@@ -72,7 +72,7 @@ def test_test_cases_are_judged_as_they_came_and_corrected(fitted):
     np.testing.assert_array_equal(judged.values("outcome"), outcomes[300:])
     np.testing.assert_allclose(judged.values("error", "raw"), members[300:].mean(1) - outcomes[300:])
     assert abs(judged.pit("corrected").mean() - 0.5) < 0.1 < judged.pit("raw").mean() - 0.5
-    tested = {rung.name: rung for rung in fitted.ladder_.tested}
+    tested = {candidate.name: candidate for candidate in fitted.selection_.tested}
     assert tested["raw"].cost == pytest.approx(judged.values("cost", "raw").mean())
     assert tested["bias_and_spread"].cost == pytest.approx(judged.values("cost", "corrected").mean())
 
@@ -91,7 +91,7 @@ def test_the_order_of_cases_is_that_of_issue():
     one = stakes.Recalibrator(COST, decision_weights=()).fit(members, outcomes, times=times)
     other = stakes.Recalibrator(COST, decision_weights=()).fit(members[mixed], outcomes[mixed], times=times[mixed])
     assert one.state_ == other.state_
-    assert one.ladder_ == other.ladder_
+    assert one.selection_ == other.selection_
 
 
 def test_calibrated_members_stay_as_they_came():
@@ -99,7 +99,7 @@ def test_calibrated_members_stay_as_they_came():
     members = random.normal(size=(400, 1)) + random.normal(size=(400, 10))
     outcomes = members[np.arange(400), random.integers(10, size=400)]  # nothing could know more than the members do
     recalibrator = stakes.Recalibrator(COST, decision_weights=()).fit(members, outcomes)
-    assert recalibrator.ladder_.taken.name == "raw"
+    assert recalibrator.selection_.selected.name == "raw"
     np.testing.assert_array_equal(recalibrator.sample(members)[..., 0], members)
 
 
@@ -108,11 +108,11 @@ def test_too_few_cases_prove_nothing():
     with pytest.raises(ShapeError, match=r"must be at least 50 to learn from.*got 60 in all"):
         stakes.Recalibrator(COST).fit(members[:60], outcomes[:60])
     recalibrator = stakes.Recalibrator(COST, block=4).fit(members, outcomes)
-    assert recalibrator.ladder_.taken.name == "raw"
-    assert "too few to prove anything by" in recalibrator.ladder_.rungs[-1].why
+    assert recalibrator.selection_.selected.name == "raw"
+    assert "too few to prove anything by" in recalibrator.selection_.candidates[-1].why
     points = stakes.Recalibrator(COST, block=4).fit(members[:, :1], outcomes)
-    assert points.ladder_.taken.name == "bias_and_spread"
-    assert "a point forecast must learn from past errors" in points.ladder_.taken.why
+    assert points.selection_.selected.name == "bias_and_spread"
+    assert "a point forecast must learn from past errors" in points.selection_.selected.why
 
 
 def test_points_gain_the_spread_of_past_errors():
@@ -131,7 +131,7 @@ def test_quantiles_are_recognised_by_their_columns():
     table = pd.DataFrame({f"q{level:g}": known + offset for level, offset in ((0.1, -2), (0.5, 0.0), (0.9, 2))})
     recalibrator = stakes.Recalibrator(COST, decision_weights=()).fit(table, known + random.normal(size=400))
     assert recalibrator.state_.form == "quantiles"
-    assert recalibrator.ladder_.taken.name == "bias_and_spread"  # they were too wide
+    assert recalibrator.selection_.selected.name == "bias_and_spread"  # they were too wide
     assert recalibrator.sample(table).std(1).mean() == pytest.approx(1.0, rel=0.1)
     with pytest.raises(SettingError, match="must come as quantiles, as in the fit, got members"):
         recalibrator.decide(np.ones((3, 4)))
@@ -143,7 +143,7 @@ def test_quantiles_that_stay_as_they_came_give_their_quantile():
     levels = {0.1: -1.28155, 0.25: -0.67449, 0.5: 0.0, 0.75: 0.67449, 0.9: 1.28155}
     table = pd.DataFrame({f"q{level:g}": known + offset for level, offset in levels.items()})
     recalibrator = stakes.Recalibrator(COST, decision_weights=()).fit(table, known + random.normal(size=400))
-    assert recalibrator.ladder_.taken.name == "raw"
+    assert recalibrator.selection_.selected.name == "raw"
     np.testing.assert_allclose(recalibrator.decide(table), table["q0.9"], rtol=1e-12)
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from invented_fits import SPEC, invented_fit, invented_ladder
+from invented_fits import SPEC, invented_fit, invented_selection
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError, StudyError
@@ -60,13 +60,13 @@ def fit(kind: str = "full") -> JudgedFit:
     if kind == "hostile":
         spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
         return invented_fit(spec, cases=80, targets=3, times=False, baseline=False)
-    if kind in ("climbed", "linear"):
-        told = fit("full") if kind == "climbed" else fit("kept")
+    if kind in ("accepted", "linear"):
+        told = fit("full") if kind == "accepted" else fit("kept")
         assert told.frontier is not None
         points = tuple(replace(point, allowed=True) for point in told.frontier.points)
         points = (points[0], replace(points[1], also=(0.2, 0.3)), *points[4:])
-        ladder = invented_ladder(told, "decision" if kind == "climbed" else "linear")
-        return replace(told, frontier=replace(told.frontier, points=points, tolerance=None), ladder=ladder)
+        selection = invented_selection(told, "decision" if kind == "accepted" else "linear")
+        return replace(told, frontier=replace(told.frontier, points=points, tolerance=None), selection=selection)
     return {
         "full": lambda: invented_fit(cases=300, block=10),
         "open": lambda: invented_fit(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), gain=0.5, cases=300),
@@ -122,7 +122,7 @@ def test_the_verdict_states_the_paired_difference() -> None:
     answer, reason = verdict(told)
     assert f"costs {saved:.2f} EUR (95 % interval " in answer
     assert f"which is {100 * saved / plain.mean():.3g} % of its cost; {300 * saved:,.0f} EUR in all" in answer
-    assert reason.startswith("On the validation cases: weight 0.4 is taken")
+    assert reason.startswith("On the validation cases: weight 0.4 is selected")
     low, high = map(float, re.findall(r"interval ([\d.]+) to ([\d.]+)", answer)[0])
     assert 0 < low < saved < high
 
@@ -137,9 +137,9 @@ def test_says_that_the_intervals_leave_out_the_training_seed() -> None:
 
 def test_one_block_of_cases_proves_nothing() -> None:
     told = fit("one block")
-    found, baseline = told.pair(told.taken, told.ways[0])
+    found, baseline = told.pair(told.selected, told.ways[0])
     assert (found - baseline).degrees_of_freedom == 1
-    assert math.isnan(told.change(told.taken).low)
+    assert math.isnan(told.change(told.selected).low)
     assert "too few test cases for an interval" in calibration_sentences(told)[0]
     assert not any(isinstance(cell, ShownCell) and cell.strong for row in money_table(told).rows for cell in row)
 
@@ -215,13 +215,13 @@ def test_the_whole_page_in_its_order() -> None:
         assert text in page
 
 
-def test_a_ladder_opens_the_page() -> None:
-    told = fit("climbed")
-    assert list(sections("climbed")) == ["ladder", *SECTIONS]
+def test_a_selection_opens_the_page() -> None:
+    told = fit("accepted")
+    assert list(sections("accepted")) == ["selection", *SECTIONS]
     answer, reason = verdict(told)
-    assert report("climbed").summary[0] == answer
-    assert told.ladder is not None
-    assert sections("climbed")["ladder"].text == (reason,) == (told.ladder.reason,)
+    assert report("accepted").summary[0] == answer
+    assert told.selection is not None
+    assert sections("accepted")["selection"].text == (reason,) == (told.selection.reason,)
     paid = told.values("cost", 0.4).mean()
     assert answer.startswith(
         f"On the 300 test cases the decision-aware forecast (weight 0.4) costs {paid:.1f} EUR per case and "
@@ -229,18 +229,18 @@ def test_a_ladder_opens_the_page() -> None:
     )
     constant = told.way("climatology")
     assert constant is not None
-    linear = next(rung.cost_change.mean for rung in told.ladder.tested if rung.name == "linear")
+    linear = next(candidate.cost_change.mean for candidate in told.selection.tested if candidate.name == "linear")
     changes = {"climatology": paid - constant.cost.mean(), "the linear forecast": linear}
     for words, change in changes.items():  # climatology as the table of ways has it, which knew as many rows
         assert f"EUR less per case than {words} (95 % interval " in answer
         assert f"{-change * 300:,.0f} EUR in all" in answer
-    below = sections("climbed")["verdict"]
+    below = sections("accepted")["verdict"]
     assert below.title == "Does decision-aware training pay here?"
     assert below.text[0].startswith("Yes: on the 300 test cases the decision-aware forecast (weight 0.4, chosen")
     assert sections("linear")["verdict"].title == "What each way to decide costs"
-    table = sections("climbed")["ladder"].tables[0]
-    assert cells(table, 0)[-3:] == ["fresh errors", "decision (decision weight 0.4)", "decision, fitted again"]
-    assert cells(table, 1)[:-1] == ["climbed", "climbed", "climbed", "it is not proven to be cheaper", "taken"]
+    table = sections("accepted")["selection"].tables[0]
+    assert cells(table, 0)[-3:] == ["recent errors", "decision (decision weight 0.4)", "decision, fitted again"]
+    assert cells(table, 1)[:-1] == ["accepted", "accepted", "accepted", "it is not proven to be cheaper", "selected"]
 
 
 def test_one_weight_alone_has_no_section() -> None:
@@ -250,10 +250,10 @@ def test_one_weight_alone_has_no_section() -> None:
     assert "weights" not in [section.identifier for section in build_fit_report(alone).sections]
 
 
-def test_weights_stand_against_the_rung_that_was_held() -> None:
-    section = sections("climbed")["weights"]
+def test_weights_stand_against_the_candidate_that_was_held() -> None:
+    section = sections("accepted")["weights"]
     (figure,), (table,) = section.figures, section.tables
-    assert "0 stands for the rung that was held, the network." in section.text[0]
+    assert "0 stands for the candidate selected before, the network." in section.text[0]
     assert "less those of the network, on 300 validation cases" in figure.caption
     assert cells(table, 0)[:2] == ["the network", "0.1 (also 0.2, 0.3)"]
     assert [column.name for column in table.columns][-1] == "Δ score"
@@ -283,10 +283,10 @@ def test_a_linear_forecast_speaks_of_no_weight() -> None:
 
 
 def test_what_is_not_proven_on_test_cases_is_told_as_chance() -> None:
-    told = fit("climbed")
-    even = replace(told, ladder=invented_ladder(told, "decision", {"linear": 0.02}))
+    told = fit("accepted")
+    even = replace(told, selection=invented_selection(told, "decision", {"linear": 0.02}))
     assert "per case against the linear forecast, which may be chance." in verdict(even)[0]
-    nothing = replace(fit("linear"), ladder=invented_ladder(fit("linear"), "climatology"))
+    nothing = replace(fit("linear"), selection=invented_selection(fit("linear"), "climatology"))
     start = "Nothing was proven to be better than climatology: on the 300 test cases climatology costs "
     assert verdict(nothing)[0].startswith(start)
 
@@ -379,7 +379,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     told = fit("full")
     about = {name: to_plain(getattr(told, name)) for name in ("headroom", "quality")}
     about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
-    forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier, ladder_=None)
+    forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier, selection_=None)
     bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, about=about)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
@@ -408,7 +408,7 @@ def test_charts_of_decisions_have_the_values_of_the_cases() -> None:
     assert outcome["lines"][0]["values"] == pytest.approx(table["outcome"].iloc[-60:].tolist())
     assert outcome["bands"][0]["high"] == pytest.approx(table["high"].iloc[-60:].tolist())
     assert [line["name"] for line in action["lines"]] == ["action, weight 0", "action, weight 0.4", "today's action"]
-    assert action["lines"][1]["values"] == pytest.approx(table["taken"].iloc[-60:].tolist())
+    assert action["lines"][1]["values"] == pytest.approx(table["selected"].iloc[-60:].tolist())
     assert (action["steps"], outcome["steps"]) == (True, False)
     assert means[0].plain()["lines"][0]["values"][0] == pytest.approx(table["outcome"].iloc[:5].mean())
     total = (told.values("cost", 0.0) - told.values("cost", 0.4)).sum()

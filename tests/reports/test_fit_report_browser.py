@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from browsers import SIZES, click_all, emulate, requests, resize, shown
-from invented_fits import invented_fit, invented_ladder
+from invented_fits import invented_fit, invented_selection
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -18,7 +18,7 @@ from stakes.reports.page import write_report
 def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     path = tmp_path_factory.mktemp("fit") / "report.html"
     told = invented_fit(cases=300)
-    write_report(build_fit_report(replace(told, ladder=invented_ladder(told, "decision"))), path)
+    write_report(build_fit_report(replace(told, selection=invented_selection(told, "decision"))), path)
     requests(chrome)
     chrome.get(path.as_uri())
     yield chrome

@@ -19,8 +19,8 @@ from stakes.reports.recalibration_report import (
     recalibration_alarms,
     reliability_figure,
     reliability_sentences,
+    selected_sentences,
     spread_and_error_ratio,
-    taken_sentences,
     worth_sentence,
 )
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("unarranged_figures")
 
 KINDS: dict[str, dict[str, Any]] = {
     "corrected": {},
-    "raw": {"taken": "raw", "bias": 0.0},
+    "raw": {"selected": "raw", "bias": 0.0},
     "points": {"form": "points", "today": None},
-    "raw points": {"taken": "raw", "form": "points", "today": None},
+    "raw points": {"selected": "raw", "form": "points", "today": None},
     "few": {"cases": 40, "times": False},
 }
 
@@ -49,7 +49,7 @@ def report(kind: str) -> Report:
 def test_every_kind_makes_a_page(kind: str) -> None:
     page, found = render(report(kind)), report(kind)
     names = [section.identifier for section in found.sections]
-    assert names == ["ladder", "ways", "reliability", "decisions", "cost", "notes", "settings"]
+    assert names == ["selection", "ways", "reliability", "decisions", "cost", "notes", "settings"]
     for figure in (figure for section in found.sections for figure in section.figures):
         for svg in (figure.svg, *figure.panels):
             ElementTree.fromstring(svg)
@@ -150,7 +150,9 @@ def test_a_time_with_several_cases_is_drawn_once() -> None:
 
 
 def test_newer_errors_that_count_more_need_a_refit_to_be_seen() -> None:
-    ladder = invented_recalibration("linear").ladder
-    assert taken_sentences(ladder) == (ladder.reason,)
-    fresh = replace(ladder, rungs=(ladder.rungs[0], replace(ladder.rungs[1], name="fresh_errors")))
-    assert "`stakes refit`" in taken_sentences(fresh)[1]
+    selection = invented_recalibration("linear").selection
+    assert selected_sentences(selection) == (selection.reason,)
+    fresh = replace(
+        selection, candidates=(selection.candidates[0], replace(selection.candidates[1], name="recent_errors"))
+    )
+    assert "`stakes refit`" in selected_sentences(fresh)[1]

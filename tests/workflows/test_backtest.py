@@ -43,12 +43,12 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
             cost,
             model=ImplicitSettings(hidden=4, layers=1, noise=2),
             weights=(0.0, 0.5),
-            ladder=request.ladder,
+            selection=request.model_selection,
             members=6,
             training=TrainingSettings(epochs=1, validate_every=1, validation_members=4),
             random_state=request.seed,
             refit_on_all_rows=False,
-            fresh_errors=False,
+            recent_errors=False,
             device=execution.resolved_device,
         )
 
@@ -142,18 +142,18 @@ def test_for_people(fits: Fits) -> None:
     code, output, _ = called(*WORDS, "--quiet")
     assert code == 0
     assert output.startswith("mean costs in EUR; changes with their 95 % intervals\norigin")
-    assert "rung" in output.splitlines()[1].split()
-    assert "weight 0" not in output  # the linear forecast was taken, and no decision weight was tried
+    assert "candidate" in output.splitlines()[1].split()
+    assert "weight 0" not in output  # the linear forecast was selected, and no decision weight was tried
     assert "those of the best constant action: " in output
     assert output.endswith("\nout\n")
 
 
 @pytest.mark.usefixtures("no_report")
-def test_without_a_ladder_weight_0_is_the_rival(fits: Fits) -> None:
-    code, output, _ = called(*WORDS, "--quiet", "--no-ladder")
+def test_without_a_selection_weight_0_is_the_rival(fits: Fits) -> None:
+    code, output, _ = called(*WORDS, "--quiet", "--no-model-selection")
     assert code == 0
     assert "those of weight 0: " in output
-    assert "rung" not in output
+    assert "candidate" not in output
 
 
 @pytest.mark.usefixtures("no_report")

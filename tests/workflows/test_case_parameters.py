@@ -143,7 +143,7 @@ def test_the_same_request_finds_what_was_fitted() -> None:
         decision_weight=0.4,
         epochs=2,
         members=30,
-        fresh_errors=False,
+        recent_errors=False,
     )
     again = run_fit(request, folder, device="cpu", workers=1, quiet=True)
     assert again.sentences == result.sentences
@@ -168,7 +168,7 @@ def test_a_refit_is_compared_for_the_same_decision_makers(tmp_path: Path) -> Non
     rows[:220].to_csv(old, index=False)
     rows.to_csv(new, index=False)
     layout = TableLayout(("north", "south"), features=("wind", "sun"), time="time")
-    settings = {"decision_weight": 0.4, "epochs": 2, "members": 30, "fresh_errors": False, "test_fraction": 0.25}
+    settings = {"decision_weight": 0.4, "epochs": 2, "members": 30, "recent_errors": False, "test_fraction": 0.25}
     run_fit(FitRequest(str(old), COST, layout, **settings), tmp_path / "first", device="cpu", workers=1, quiet=True)
     result = run_refit(tmp_path / "first", new, tmp_path / "second", None, Execution("cpu", 1, True))
     assert "newer than the old fit the new forecast" in result.sentences[-1]

@@ -139,10 +139,10 @@ def test_how_to_fit(asked: list[Any]) -> None:
     assert json.loads(output) == {
         "folder": "x",
         "decision_weight": 0.3,
-        "rung": None,
+        "candidate": None,
         "unit": "EUR",
         "sentences": ["A sentence."],
-        "ladder": None,
+        "selection": None,
         "evaluation": [{"metric": "cost", "value": 1.5}],
     }
     (request, _, settings) = asked[0]
@@ -213,15 +213,16 @@ def test_a_process_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("weight", "block", "told"), [("auto", None, True), ("auto", 1, False), (0.3, None, False)])
-@pytest.mark.parametrize(("ladder", "taken"), [(True, "the linear forecast"), (False, "weight 0")])
+@pytest.mark.parametrize(("model_selection", "selected"), [(True, "the linear forecast"), (False, "weight 0")])
 def test_too_few_rows_to_choose_by_are_told_beforehand(
-    weight: Any, block: int | None, told: bool, ladder: bool, taken: str
+    weight: Any, block: int | None, told: bool, model_selection: bool, selected: str
 ) -> None:
     table = pd.DataFrame({"wind": range(100), "load": [float(row % 7) for row in range(100)]})
     table.to_csv("old.csv", index=False)
-    notes = FitInputs.read(replace(REQUEST, decision_weight=weight, block=block, ladder=ladder)).too_few_notes
+    request = replace(REQUEST, decision_weight=weight, block=block, model_selection=model_selection)
+    notes = FitInputs.read(request).too_few_notes
     sentence = (
         "of the validation rows 9 cases in blocks of 3 are too few to choose a decision weight by, at least 30 are "
-        f"needed: {taken} will be taken, whatever the others cost"
+        f"needed: {selected} will be selected, whatever the others cost"
     )
     assert notes == ((sentence,) if told else ())

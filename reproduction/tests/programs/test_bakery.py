@@ -49,6 +49,6 @@ def test_the_capacity_binds_on_half_of_the_validation_days() -> None:
     assert spent.tolist() == [1.0, 0.0]
     (plan,) = BAKERY_PLANS
     candidates = next(source for source in plan.sources if source.name == "scaled").make(problem, 0, QUICK)
-    orders = candidates["scaled ridge fresh"].validation
+    orders = candidates["scaled ridge recent"].validation
     assert orders is not None
     assert bool((orders.sum(-1) <= 5142 * (1 + 1e-6)).all())

@@ -25,7 +25,7 @@ def test_all_methods_end_to_end(averse: bool, tmp_path: Path) -> None:
     effort = replace(EFFORT, seeds=1, members=50, epochs=1, decision_members=50)
     about = compared(run_problem(BATTERY_PLANS[averse], problem, tmp_path, effort))
     rows = {row["name"]: row for row in about["methods"]}
-    assert list(rows) == ["mean", "ridge", "ridge_train", "ridge_fresh", "linear", "decision"]
+    assert list(rows) == ["mean", "ridge", "ridge_train", "ridge_recent", "linear", "decision"]
     for row in rows.values():
         assert row["cost"] >= about["foresight_cost"] - 1e-6
     assert about["measures"] == (["plain_cost", "worst_tenth"] if averse else [])

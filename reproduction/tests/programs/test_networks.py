@@ -7,7 +7,7 @@ from small_programs import EFFORT, small_problem
 from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     fitted_ridge,
-    fresh_name,
+    recent_name,
     ridge_candidates,
     trained_candidates,
 )
@@ -20,14 +20,14 @@ def test_ridge_regression_and_its_errors() -> None:
     problem = small_problem()
     candidates = ridge_candidates(problem, 0, EFFORT)
     assert tuple(candidates) == RIDGE_CANDIDATES
-    ridge, fresh, refit, train = (candidates[name] for name in RIDGE_CANDIDATES)
+    ridge, recent, refit, train = (candidates[name] for name in RIDGE_CANDIDATES)
     assert ridge.validation is None
-    assert fresh.validation is not None
-    spreads = [float(each.test.std(1).mean()) for each in (ridge, fresh, train)]
+    assert recent.validation is not None
+    spreads = [float(each.test.std(1).mean()) for each in (ridge, recent, train)]
     assert 0.13 < spreads[0] < 0.19  # of all cases before the test, in part 0.1 and in part 0.2
     assert 0.17 < spreads[1] < 0.23  # of validation cases, all 0.2
     assert 0.08 < spreads[2] < 0.13  # of training cases, all 0.1
-    torch.testing.assert_close(refit.test - refit.test.mean(1, keepdim=True), fresh.test - fresh.test.mean(1, True))
+    torch.testing.assert_close(refit.test - refit.test.mean(1, keepdim=True), recent.test - recent.test.mean(1, True))
     whole = fitted_ridge(problem.before_test, problem.gap)
     assert float((whole.sample(problem.test.features, 500).mean(1) - ridge.test.mean(1)).abs().max()) < 0.1
 
@@ -35,7 +35,7 @@ def test_ridge_regression_and_its_errors() -> None:
 def test_networks_at_their_weights() -> None:
     problem = small_problem()
     candidates = trained_candidates(problem, 0, EFFORT, weights=(0.0, 0.5), settings={"batch": 32})
-    assert list(candidates) == ["energy 0", "energy 0 fresh", "energy 0.5", "energy 0.5 fresh"]
+    assert list(candidates) == ["energy 0", "energy 0 recent", "energy 0.5", "energy 0.5 recent"]
     for candidate in candidates.values():
         assert isinstance(candidate, Forecast)
         assert candidate.validation is not None
@@ -43,17 +43,17 @@ def test_networks_at_their_weights() -> None:
         assert candidate.test.shape == (40, EFFORT.network_members, 3)
     again = trained_candidates(problem, 0, EFFORT, weights=(0.0,), settings={"batch": 32})
     assert torch.equal(again["energy 0"].test, candidates["energy 0"].test)
-    plain, fresh = (
-        float(judge(problem, candidates[name], "test")["cost"].mean()) for name in ("energy 0", "energy 0 fresh")
+    plain, recent = (
+        float(judge(problem, candidates[name], "test")["cost"].mean()) for name in ("energy 0", "energy 0 recent")
     )
-    assert fresh < plain * 1.2  # the noise of training cases is half of what comes
+    assert recent < plain * 1.2  # the noise of training cases is half of what comes
 
 
 def test_other_trainings_have_other_names() -> None:
     problem = small_problem()
     settings = {"score": "pointwise", "batch": 32}
     made = trained_candidates(problem, 1, EFFORT, name="points", weights=(0.0,), settings=settings)
-    assert set(made) == {"points 0", fresh_name("points 0")}
+    assert set(made) == {"points 0", recent_name("points 0")}
 
 
 def test_a_network_that_fails_is_named() -> None:

@@ -85,7 +85,7 @@ class AboutFit:
     headroom: Headroom | None = None  # what a policy trained on the cost alone gains; None where none was trained
     quality: DataQuality | None = None  # what the table was like
     outcomes: tuple[tuple[float, ...], ...] = ()  # some of the training outcomes, (N, D)
-    reason: str = ""  # why its decision weight was taken
+    reason: str = ""  # why its decision weight was selected
     bounds: tuple[str, ...] = ()  # a sentence for each bound of an outcome that nobody gave
     leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
     correction: str = ""  # how members are corrected by past errors, in a sentence; empty where they are not

@@ -18,7 +18,7 @@ from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import RangedParameter
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds
 from stakes.errors import SettingError
-from stakes.evaluation.selection import Frontier, Ladder
+from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.files import check_sha256, read_bytes, write_atomically
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.forecaster import DecisionAwareForecaster
@@ -67,8 +67,8 @@ class EstimatorSettings:
     scoring_rule: str | None
     decision_member_count: int | None
     refit_on_all_rows: bool
-    fresh_errors: bool
-    ladder: bool
+    recent_errors: bool
+    model_selection: bool
     conditioned: bool
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class FittedState:
     feature_names: tuple[str, ...] | None  # their names; None where the table had none
     target_names: tuple[str, ...]  # the names of the outcomes
     single_output: bool  # whether the outcomes came without a second axis
-    decision_weight: float  # the weight that was taken
+    decision_weight: float  # the selected weight
     climatology_action: float | tuple[float, ...]
     noise_seed: int  # what the noise of the forecasts is drawn from
     validation_cases: int  # how many cases decided when to stop, or which weight to take
@@ -140,7 +140,7 @@ class FittedState:
     correction: Correction | None
     baseline_correction: Correction | None
     kind: ForecastKind
-    ladder: Ladder | None
+    selection: ModelSelection | None
     ranged: RangedParameter | None
     leaks: tuple[str, ...]
 
@@ -195,7 +195,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         correction=forecaster.correction_,
         baseline_correction=forecaster.baseline_correction_,
         kind=forecaster.kind_,
-        ladder=forecaster.ladder_,
+        selection=forecaster.selection_,
         ranged=forecaster.ranged_,
         leaks=forecaster.leaks_,
     )
@@ -229,7 +229,7 @@ def restored_forecaster(
     forecaster.n_features_in_, forecaster.n_outputs_ = state.features, len(state.target_names)
     if state.feature_names is not None:
         forecaster.feature_names_in_ = np.array(state.feature_names, dtype=object)
-    forecaster.rung_forecasts_ = {}
+    forecaster.candidate_forecasts_ = {}
     for name in vars(state).keys() - _NOT_ATTRIBUTES:
         setattr(forecaster, f"{name}_", getattr(state, name))
     forecaster.place_on(trees)

@@ -29,7 +29,7 @@ from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.tables.tables import write_table
 from stakes.errors import BundleError, SettingError
-from stakes.evaluation.selection import Ladder
+from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
@@ -38,7 +38,7 @@ from stakes.json_values import json_value
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.checkpoints import versions_here
 
-_STATE, _LADDER, _JUDGED = "state.json", "ladder.json", "judged.parquet"
+_STATE, _SELECTION, _JUDGED = "state.json", "selection.json", "judged.parquet"
 _FORMAT = 1
 _MOST_JUDGED = 10**6
 _TIME = "time"
@@ -81,7 +81,7 @@ class _Manifest:
     def __post_init__(self) -> None:
         require_recordable(self.files, RECALIBRATION)
         require_count("block", self.block)
-        if missing := [name for name in (_STATE, _LADDER) if name not in self.files]:
+        if missing := [name for name in (_STATE, _SELECTION) if name not in self.files]:
             raise SettingError(f"files must name {missing[0]}")
 
 
@@ -107,10 +107,10 @@ class Recalibration:
 def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
     """Write a recalibrated forecast; what was in the folder before is kept until all is written."""
     recalibrator = recalibration.recalibrator
-    with committed_at_once(folder, RECALIBRATION, (_STATE, _LADDER, _JUDGED), "recalibration") as stage:
+    with committed_at_once(folder, RECALIBRATION, (_STATE, _SELECTION, _JUDGED), "recalibration") as stage:
         write_json(stage / _STATE, json_value(to_plain(recalibrator.state_)))
-        write_json(stage / _LADDER, json_value(to_plain(recalibrator.ladder_)))
-        names = [_STATE, _LADDER]
+        write_json(stage / _SELECTION, json_value(to_plain(recalibrator.selection_)))
+        names = [_STATE, _SELECTION]
         if recalibration.judged is not None:
             write_table(_table_of(recalibration.judged), stage / _JUDGED)
             names.append(_JUDGED)
@@ -150,11 +150,11 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
     recalibrator = manifest.settings.recalibrator(decided_for)
     with errors_name(folder / _STATE):
         recalibrator.state_ = from_plain(RecalibratorState, _json(folder, _STATE, manifest))
-    with errors_name(folder / _LADDER):
-        recalibrator.ladder_ = from_plain(Ladder, _json(folder, _LADDER, manifest))
+    with errors_name(folder / _SELECTION):
+        recalibrator.selection_ = from_plain(ModelSelection, _json(folder, _SELECTION, manifest))
     with errors_name(folder / _JUDGED):
         judged = _judged(folder, manifest)
-    others = {name: sha256 for name, sha256 in manifest.files.items() if name not in (_STATE, _LADDER, _JUDGED)}
+    others = {name: sha256 for name, sha256 in manifest.files.items() if name not in (_STATE, _SELECTION, _JUDGED)}
     changed = changed_files(folder, others)
     return Recalibration(
         recalibrator,

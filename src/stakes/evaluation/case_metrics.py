@@ -314,7 +314,7 @@ class WorthAtValue:
     """What all cases cost a decision maker with this parameter."""
 
     value: float  # the value of the parameter
-    cost: float  # the mean realised cost of the forecast that was taken
+    cost: float  # the mean realised cost of the selected forecast
     climatology_cost: float  # that of the constant action which was best for this decision maker in training
     weight_0_cost: float | None = None  # that of the forecast of weight 0; None where there is none beside it
     change: tuple[float, float, float] | None = None

@@ -132,12 +132,13 @@ def frontier(
         points = _bounded(points, costs - costs[base], resampling.block, level, resamples)
     suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
     winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
-    taken = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
-    gained = _gain(points[base], points[taken], points[winner], tolerance) if suited else ""
+    selected = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
+    gained = _gain(points[base], points[selected], points[winner], tolerance) if suited else ""
     why = gained or _why_none(points, tolerance, enough)
-    reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}.{_tested(points, tolerance)}"
+    judged = f"judged on {_counted(resampling)}: {why}.{_tested(points, tolerance)}"
+    reason = f"Weight {ordered[selected]:g} is selected, {judged}"
     limit = None if tolerance is None else float(tolerance)
-    return Frontier(points, ordered[taken], reason, limit, cases, resampling.block)
+    return Frontier(points, ordered[selected], reason, limit, cases, resampling.block)
 
 
 def too_few_to_choose(cases: int, block: int) -> str:
@@ -245,21 +246,21 @@ def _counted(judged: Resampling) -> str:
     return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
 
 
-def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float | None) -> str:
-    """What is gained by the weight that is taken, and why it is not the winner."""
-    score = taken.score_change
-    assert taken.cost_change is not None
-    assert taken.cost is not None
+def _gain(base: FrontierPoint, selected: FrontierPoint, winner: FrontierPoint, tolerance: float | None) -> str:
+    """What is gained by the selected weight, and why it is not the winner."""
+    score = selected.score_change
+    assert selected.cost_change is not None
+    assert selected.cost is not None
     assert base.cost is not None
     why = (
-        f"its mean cost is {number_text(taken.cost)} instead of {number_text(base.cost)} at weight 0 (change "
-        f"{change_text(taken.cost_change)})"
+        f"its mean cost is {number_text(selected.cost)} instead of {number_text(base.cost)} at weight 0 (change "
+        f"{change_text(selected.cost_change)})"
     )
     if score is not None:
         score_text = fixed_text(score.mean, 2, signed=True)
         why += f" and its score changes by {score_text} %"
         why += "" if tolerance is None else f" ({tolerance:+g} % is allowed)"
-    if winner is not taken:
+    if winner is not selected:
         why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
     return why
 
@@ -295,13 +296,13 @@ def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: 
     return "no other is significantly cheaper"
 
 
-RUNGS = ("climatology", "linear", "network", "fresh_errors", "total_score", "decision")
-"""All rungs of a forecast that is trained, from below."""
+CANDIDATES = ("climatology", "linear", "network", "recent_errors", "total_score", "decision")
+"""All candidates of a forecast that is trained, the simplest first."""
 
-GIVEN_RUNGS = ("raw", "bias_and_spread", "linear", "fresh_errors", "dependence", "decision")
-"""All rungs of a forecast that somebody else makes, from below."""
+CORRECTION_CANDIDATES = ("raw", "bias_and_spread", "linear", "recent_errors", "dependence", "decision")
+"""All candidates for the correction of a forecast that somebody else makes, the simplest first."""
 
-_FALSE_CLIMBS = 0.05  # of the whole ladder
+_FALSE_SELECTIONS = 0.05  # of a whole selection
 _NO_DEARER = 0.005  # of the cost
 _SAME = "it is the same forecast"
 _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
@@ -315,19 +316,19 @@ class JudgedCases(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rung:
-    """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers."""
+class JudgedCandidate:
+    """A candidate on validation cases, against the one selected before it; one that failed has no numbers."""
 
-    name: str  # one of `RUNGS` or `GIVEN_RUNGS`
-    below: str | None  # the rung it was compared with; None for the first
+    name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
+    below: str | None  # the candidate it was compared with; None for the first
     parameters: dict[str, str | float]  # in what it differs from that, by name, such as the decision weight
     cost: float | None  # its mean cost on the validation cases
     score: float | None  # its mean score there
-    cost_change: Interval | None  # its cost less that of the rung below, with an interval of its own
-    score_change: Interval | None  # its score less that of the rung below, in per cent of it; None where that is 0
+    cost_change: Interval | None  # its cost less that of the candidate below, with an interval of its own
+    score_change: Interval | None  # its score less that of the candidate below, in per cent of it; None where that is 0
     cost_bound: float | None  # what the change of the cost lies below, tested with all else; None where it was not
     score_bound: float | None  # what the change of the score lies below, likewise, in the unit of the score
-    climbed: bool  # whether it was taken
+    accepted: bool  # whether it replaced the one that was selected before it
     why: str  # why or why not, in a few words
 
     def __post_init__(self) -> None:
@@ -348,10 +349,10 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class RungOnTest:
-    """A rung on test cases, which chose nothing."""
+class TestedCandidate:
+    """A candidate on test cases, which chose nothing."""
 
-    name: str  # one of `RUNGS` or `GIVEN_RUNGS`
+    name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
     cost: float
     score: float  # its mean score there
     cost_change: Interval
@@ -361,78 +362,78 @@ class RungOnTest:
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """All rungs that were tried, from below."""
+class ModelSelection:
+    """All candidates that were tried, in order."""
 
-    rungs: tuple[Rung, ...]  # how each was judged on validation cases
+    candidates: tuple[JudgedCandidate, ...]  # how each was judged on validation cases
     cases: int  # how many of these there were
     block: int  # how many neighbouring ones depend on each other
-    tested: tuple[RungOnTest, ...] = ()
+    tested: tuple[TestedCandidate, ...] = ()
 
     def __post_init__(self) -> None:
-        if not any(rung.climbed for rung in self.rungs):
-            raise SettingError("rungs must have one that was climbed")
+        if not any(candidate.accepted for candidate in self.candidates):
+            raise SettingError("candidates must have one that was accepted")
 
     @property
-    def taken(self) -> Rung:
-        """The rung that was taken: the highest that was climbed."""
-        return [rung for rung in self.rungs if rung.climbed][-1]
+    def selected(self) -> JudgedCandidate:
+        """The selected candidate: the last that was accepted."""
+        return [candidate for candidate in self.candidates if candidate.accepted][-1]
 
     @property
     def test_cost(self) -> float | None:
-        """What the forecast that was taken, fitted again, costs on the test cases; None where there were none."""
+        """What the selected forecast, fitted again, costs on the test cases; None where there were none."""
         return self.tested[0].cost + self.tested[0].cost_change.mean if self.tested else None
 
     def record(self) -> dict[str, Any]:
         """For machines: costs and scores named after the cases that they are means of."""
         plain = to_plain(self)
-        for kind, cases in (("rungs", "validation"), ("tested", "test")):
+        for kind, cases in (("candidates", "validation"), ("tested", "test")):
             plain[kind] = [
-                {f"{cases}_{name}" if name in JudgedCases._fields else name: value for name, value in rung.items()}
-                for rung in plain.get(kind, [])
+                {f"{cases}_{name}" if name in JudgedCases._fields else name: value for name, value in candidate.items()}
+                for candidate in plain.get(kind, [])
             ]
-        taken = {"name": self.taken.name, "test_cost": self.test_cost}
-        return plain if self.test_cost is None else {**plain, "fitted_again": taken}
+        selected = {"name": self.selected.name, "test_cost": self.test_cost}
+        return plain if self.test_cost is None else {**plain, "fitted_again": selected}
 
     def words(self, name: str) -> str:
-        """What a rung is, for people."""
-        return rung_words(name, given=self.rungs[0].name == GIVEN_RUNGS[0])
+        """What a candidate is, for people."""
+        return candidate_words(name, given=self.candidates[0].name == CORRECTION_CANDIDATES[0])
 
     @property
     def reason(self) -> str:
-        """Which rung was taken and why, in a sentence, and what was not."""
-        taken, others = self.taken, [rung.name for rung in self.rungs if not rung.climbed]
-        blocks = f" in blocks of {self.block}" if self.block > 1 else ""
-        left = f" Not taken: {', '.join(map(self.words, others))}." if others else ""
+        """Which candidate was selected and why, in a sentence, and what was not."""
+        selected, others = self.selected, [candidate.name for candidate in self.candidates if not candidate.accepted]
+        blocks, name = f" in blocks of {self.block}" if self.block > 1 else "", self.words(selected.name)
+        left = f" Not selected: {', '.join(map(self.words, others))}." if others else ""
         return (
-            f"Taken is {self.words(taken.name)}{_parameter_words(taken.parameters)}, judged on "
-            f"{count_text(self.cases, 'validation case')}{blocks}: {taken.why}.{left}"
+            f"{name[0].upper()}{name[1:]}{_parameter_words(selected.parameters)} was selected on "
+            f"{count_text(self.cases, 'validation case')}{blocks}: {selected.why}.{left}"
         )
 
     def table(self) -> pd.DataFrame:
-        """One line per rung; NaN where it failed or was not tested."""
-        tested = {rung.name: rung for rung in self.tested}
+        """One line per candidate; NaN where it failed or was not tested."""
+        tested = {candidate.name: candidate for candidate in self.tested}
         lines = [
             {
-                "rung": rung.name,
-                "parameters": ", ".join(f"{name} {value}" for name, value in rung.parameters.items()),
-                "cost": rung.cost,
-                **_ladder_columns("cost_change", rung.cost_change),
-                "score": rung.score,
-                **_ladder_columns("score_change_percent", rung.score_change),
-                "test_cost": tested[rung.name].cost if rung.name in tested else None,
-                "climbed": rung.climbed,
-                "why": rung.why,
+                "candidate": candidate.name,
+                "parameters": ", ".join(f"{name} {value}" for name, value in candidate.parameters.items()),
+                "cost": candidate.cost,
+                **_selection_columns("cost_change", candidate.cost_change),
+                "score": candidate.score,
+                **_selection_columns("score_change_percent", candidate.score_change),
+                "test_cost": tested[candidate.name].cost if candidate.name in tested else None,
+                "accepted": candidate.accepted,
+                "why": candidate.why,
             }
-            for rung in self.rungs
+            for candidate in self.candidates
         ]
         table = pd.DataFrame(lines)
-        numbers = [name for name in table.columns if name not in ("rung", "parameters", "climbed", "why")]
+        numbers = [name for name in table.columns if name not in ("candidate", "parameters", "accepted", "why")]
         return table.astype(dict.fromkeys(numbers, np.float64))
 
 
-def rung_words(name: str, *, given: bool = False) -> str:
-    """What a rung is, for people."""
+def candidate_words(name: str, *, given: bool = False) -> str:
+    """What a candidate is, for people."""
     return (_GIVEN_WORDS if given else _WORDS)[name]
 
 
@@ -440,7 +441,7 @@ _WORDS = {
     "climatology": "climatology",
     "linear": "the linear forecast",
     "network": "the network",
-    "fresh_errors": "the correction by fresh errors",
+    "recent_errors": "the correction by recent errors",
     "total_score": "training on the score of the total as well",
     "decision": "training on the decision as well",
     "raw": "the raw forecast",
@@ -450,104 +451,111 @@ _WORDS = {
 _GIVEN_WORDS = {
     **_WORDS,
     "linear": "the correction by further numbers of the forecast",
-    "fresh_errors": "the correction by which newer errors count more",
+    "recent_errors": "the correction by which newer errors count more",
 }
 
 
 def step_level(steps: int) -> float:
-    """How sure each of so many steps must be, for the whole ladder to be 95 % sure."""
-    return 1 - _FALSE_CLIMBS / max(1, steps)
+    """How sure each of so many steps must be, for the selection as a whole to be 95 % sure."""
+    return 1 - _FALSE_SELECTIONS / max(1, steps)
 
 
-def first_rung(name: str, judged: JudgedCases) -> Rung:
-    """The rung that all start from."""
-    return _rung(name, None, {}, judged, None, None, None, climbed=True, why="all start from it")
+def first_candidate(name: str, judged: JudgedCases) -> JudgedCandidate:
+    """The candidate that others are first compared with."""
+    return _candidate(name, None, {}, judged, None, None, None, accepted=True, why="all start from it")
 
 
-def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung:
-    """A rung that is taken without a test."""
-    return _rung(name, below, {}, judged, None, None, None, climbed=True, why=why)
+def unproven_candidate(name: str, below: JudgedCandidate, judged: JudgedCases, why: str) -> JudgedCandidate:
+    """A candidate that is selected without a test."""
+    return _candidate(name, below, {}, judged, None, None, None, accepted=True, why=why)
 
 
-def untried_rung(name: str, below: Rung, why: str) -> Rung:
-    """A rung without numbers, which is not taken."""
-    return Rung(name, below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
+def unjudged_candidate(name: str, below: JudgedCandidate, why: str) -> JudgedCandidate:
+    """A candidate without numbers, which is not selected."""
+    return JudgedCandidate(name, below.name, {}, None, None, None, None, None, None, accepted=False, why=why)
 
 
-def tried_rung(
+def judged_candidate(
     name: str,
     candidate: JudgedCases,
-    below: Rung,
+    below: JudgedCandidate,
     held: JudgedCases,
     *,
     block: int,
     level: float,
     parameters: Mapping[str, str | float] | None = None,
     presumed: bool = False,
-) -> Rung:
-    """Try a candidate against the rung that is held.
+) -> JudgedCandidate:
+    """Try a candidate against the candidate selected so far.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
-    >>> base = first_rung("climatology", JudgedCases(paid, paid))
-    >>> tried_rung("linear", JudgedCases(0.9 * paid, paid), base, JudgedCases(paid, paid), block=1, level=0.99).climbed
+    >>> base = first_candidate("climatology", JudgedCases(paid, paid))
+    >>> cheaper = JudgedCases(0.9 * paid, paid)
+    >>> judged_candidate("linear", cheaper, base, JudgedCases(paid, paid), block=1, level=0.99).accepted
     True
     """
     known = dict(parameters or {})
     if not all(np.isfinite(values).all() for values in candidate):
-        return Rung(name, below.name, known, None, None, None, None, None, None, climbed=False, why="it failed")
+        return JudgedCandidate(
+            name, below.name, known, None, None, None, None, None, None, accepted=False, why="it failed"
+        )
     change = np.stack([candidate.cost - held.cost, candidate.score - held.score])
     cost_bound, score_bound = upper_bounds(change, block=min(block, len(held.cost)), level=level).tolist()
     resampling = Resampling(len(held.cost), block=min(block, len(held.cost)))
-    climbed, why = _verdict(change, held, cost_bound, score_bound, resampling)
-    if presumed and not climbed and why != _SAME and change[1].mean() < 0:
+    accepted, why = _verdict(change, held, cost_bound, score_bound, resampling)
+    if presumed and not accepted and why != _SAME and change[1].mean() < 0:
         better = fixed_text(-100 * float(change[1].mean() / held.score.mean()), 1)
-        climbed, why = True, f"its score was {better} % better, and it is left only with proof"
+        accepted, why = True, f"its score was {better} % better, and it is left only with proof"
     bounds = cost_bound, score_bound
-    return _rung(name, below, known, candidate, (held, resampling), *bounds, climbed=climbed, why=why)
+    return _candidate(name, below, known, candidate, (held, resampling), *bounds, accepted=accepted, why=why)
 
 
-def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], below: Rung, held: JudgedCases) -> Rung:
-    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a rung."""
+def decision_candidate(
+    frontier: Frontier, candidates: Mapping[float, JudgedCases], below: JudgedCandidate, held: JudgedCases
+) -> JudgedCandidate:
+    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a candidate."""
     weighted = [point for point in frontier.points if point.weight]
     sound = [point for point in weighted if not point.failed]
     if not sound:
         why = "it failed" if weighted else "the model forecasts the same at every decision weight"
-        return untried_rung("decision", below, why)
-    taken = next((point for point in sound if point.weight == frontier.chosen), None)
-    shown = taken or min(sound, key=lambda point: point.cost or 0.0)
+        return unjudged_candidate("decision", below, why)
+    selected = next((point for point in sound if point.weight == frontier.chosen), None)
+    shown = selected or min(sound, key=lambda point: point.cost or 0.0)
     parameters: dict[str, str | float] = {"decision weight": shown.weight}
     if shown.also:
         parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
     resampling = Resampling(frontier.cases, block=frontier.block)
     judged, bounds = (held, resampling), (shown.cost_bound, None)
     why = "no decision weight is proven to be cheaper"
-    if taken is not None and taken.cost_change is not None:
-        why = _cheaper(taken.cost_change, float(held.cost.mean()))
+    if selected is not None and selected.cost_change is not None:
+        why = _cheaper(selected.cost_change, float(held.cost.mean()))
     judged_cases = candidates[shown.weight]
-    return _rung("decision", below, parameters, judged_cases, judged, *bounds, climbed=taken is not None, why=why)
+    return _candidate(
+        "decision", below, parameters, judged_cases, judged, *bounds, accepted=selected is not None, why=why
+    )
 
 
-def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int) -> RungOnTest:
-    """A rung on test cases, beside the forecast that was taken."""
+def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> TestedCandidate:
+    """A candidate on test cases, beside the selected forecast."""
     resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
-    change = resampling.mean((taken.cost - judged.cost)[None, None]).interval()
-    return RungOnTest(name, float(judged.cost.mean()), float(judged.score.mean()), change)
+    change = resampling.mean((selected.cost - judged.cost)[None, None]).interval()
+    return TestedCandidate(name, float(judged.cost.mean()), float(judged.score.mean()), change)
 
 
-def _rung(
+def _candidate(
     name: str,
-    below: Rung | None,
+    below: JudgedCandidate | None,
     parameters: dict[str, str | float],
     judged: JudgedCases,
     held: tuple[JudgedCases, Resampling] | None,
     cost_bound: float | None,
     score_bound: float | None,
     *,
-    climbed: bool,
+    accepted: bool,
     why: str,
-) -> Rung:
+) -> JudgedCandidate:
     cost_change, score_change = (None, None) if held is None else _changes(judged, *held)
-    return Rung(
+    return JudgedCandidate(
         name,
         None if below is None else below.name,
         parameters,
@@ -557,7 +565,7 @@ def _rung(
         score_change,
         cost_bound,
         score_bound,
-        climbed=climbed,
+        accepted=accepted,
         why=why,
     )
 
@@ -597,7 +605,7 @@ def _cheaper(change: Difference, before: float) -> str:
     return f"its mean cost is {now} instead of {then} (change {change_text(change)})"
 
 
-def _ladder_columns(name: str, change: Difference | None) -> dict[str, float | None]:
+def _selection_columns(name: str, change: Difference | None) -> dict[str, float | None]:
     mean, low, high = change or (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 

@@ -201,7 +201,7 @@ class MemberAnswers(ABC):
 
 
 Which = Literal["chosen", "baseline"]
-"""The forecast of the weight that was taken, or that of weight 0 beside it."""
+"""The forecast of the selected weight, or that of weight 0 beside it."""
 
 DrawMembers = Callable[[Tensor], dict[Which, Tensor]]
 """Draws members (n, M, D) of features (n, F)."""
@@ -226,7 +226,7 @@ class NewestRows(NamedTuple):
     lead: int
 
 
-def fresh_corrections(
+def recent_corrections(
     rows: NewestRows, searched: DrawMembers, refitted: Callable[[slice], DrawMembers] | None, judge: Judge
 ) -> Mapping[Which, Correction | None]:
     """What corrects each forecast; None where nothing is proven to."""

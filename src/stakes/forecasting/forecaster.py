@@ -29,20 +29,20 @@ from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import Frontier, JudgedCases, Ladder, frontier, rung_on_test
+from stakes.evaluation.selection import Frontier, JudgedCases, ModelSelection, candidate_on_test, frontier
 from stakes.forecasting.answers import (
     CostParameters,
     DrawMembers,
     JudgedAnswers,
     NewestRows,
     Which,
-    fresh_corrections,
     parameter_values,
+    recent_corrections,
     require_one_decision_maker,
 )
 from stakes.forecasting.corrections import Correction, corrected, proven_correction
 from stakes.forecasting.plan import Base, ForecastKind, PlannedFit, TreeLocation, parameters_of_kind, plan_fit
-from stakes.forecasting.selection import RungForecast, climb_ladder
+from stakes.forecasting.selection import CandidateForecast, select_forecast
 from stakes.models.ensemble import pooled_parts
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import climatology_action, realised_costs
@@ -65,8 +65,8 @@ class KeptModels(NamedTuple):
     """The models that a forecaster keeps.
 
     Attributes:
-        chosen: Those of the weight that was taken.
-        weight_0: Those of weight 0 beside it; none where that was taken, or not trained.
+        chosen: Those of the selected weight.
+        weight_0: Those of weight 0 beside it; none where that was selected, or not trained.
     """
 
     chosen: list[nn.Module]
@@ -77,7 +77,7 @@ class Choice(NamedTuple):
     """What a search has found.
 
     Attributes:
-        weight: The weight that is taken.
+        weight: The selected weight.
         frontier: How it was chosen; None where it was given.
         records: How each model of the search trained.
         training: How long the models that are kept are to be trained on all rows.
@@ -105,7 +105,7 @@ def choose(
 
 
 def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
-    """The models of the weight that was taken and of weight 0; an error where all of the first failed."""
+    """The models of the selected weight and of weight 0; an error where all of the first failed."""
     by_weight = {each.weight: each for each in fitted}
     if not by_weight[weight].models:
         raise StakesError(f"all models of weight {weight:g} failed: {by_weight[weight].records[0]['failure']}")
@@ -130,19 +130,19 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         gap: How many rows the lead time has, as all parameters up to `verbose` one of `DecisionAwareForecaster`.
         decision_weight: How much the decision weighs, or "auto".
         conditioned: Whether models see the parameter of the cost that is a range.
-        refit_on_all_rows: Whether the models that are taken are trained again on all rows.
-        ladder: Whether each rung of the ladder is tried.
-        fresh_errors: Whether members may be corrected by the errors of validation rows.
-        tolerance: By how many per cent the score of the weight that is taken may be worse; None for no limit.
+        refit_on_all_rows: Whether the selected models are trained again on all rows.
+        model_selection: Whether each candidate is tried.
+        recent_errors: Whether members may be corrected by the errors of validation rows.
+        tolerance: By how many per cent the score of the selected weight may be worse; None for no limit.
         device: Where the models are computed.
         n_jobs: How many processes share the weights.
         warm_start: Whether a second fit starts from the models of the first.
         verbose: Whether progress is shown.
         models_: The models that members are drawn from.
         kind_: What these models are: without features, linear, or what the parameters ask for.
-        ladder_: How each rung was judged; None where the ladder was not climbed.
-        rung_forecasts_: The forecast of each rung by its name, as long as the forecaster is in memory.
-        decision_weight_: The weight that was taken.
+        selection_: How each candidate was judged; None where there was no model selection.
+        candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
+        decision_weight_: The selected weight.
         frontier_: How it was chosen; None where it was given.
         training_: How each model of the search trained.
         found_: How long the models that are kept are to be trained on other rows.
@@ -159,8 +159,8 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     decision_weight: float | Literal["auto"]
     conditioned: bool
     refit_on_all_rows: bool
-    ladder: bool
-    fresh_errors: bool
+    model_selection: bool
+    recent_errors: bool
     tolerance: float | None
     device: str
     n_jobs: int | None
@@ -168,8 +168,8 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     verbose: int
     models_: list[nn.Module]
     kind_: ForecastKind
-    ladder_: Ladder | None
-    rung_forecasts_: dict[str, RungForecast]
+    selection_: ModelSelection | None
+    candidate_forecasts_: dict[str, CandidateForecast]
     decision_weight_: float
     frontier_: Frontier | None
     training_: list[dict[str, Any]]
@@ -191,17 +191,17 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             parameters["weights"] = (0.0,)
         planned = plan_fit(parameters, rows, start=self._start())
         plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
-        self.kind_, self.ladder_, self.rung_forecasts_ = "network", None, {}
+        self.kind_, self.selection_, self.candidate_forecasts_ = "network", None, {}
         fitted = self._trained(plan, folder, stop)
         choice = choose(fitted, plan.settings, block, self.decision_weight == "auto", self.tolerance)
         self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
         self.correction_, self.baseline_correction_ = None, None
         self._keep(fitted, plan, planned.trees)
-        if self.fresh_errors:
-            self._correct_by_fresh_errors(rows, block, folder, stop)
+        if self.recent_errors:
+            self._correct_by_recent_errors(rows, block, folder, stop)
 
-    def _climb(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
-        """Take the highest rung of the ladder that can be defended."""
+    def _select(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
+        """Select the last candidate that can be defended."""
         say = StatusLines(quiet=not self.verbose)
 
         def train(plan: TrainingPlan, name: str) -> list[FittedWeight]:
@@ -209,25 +209,27 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
                 say(f"training {_STAGES[name]}")
             return self._trained(plan, folder and folder / name, stop)
 
-        def confirmed(forecast: RungForecast) -> bool:
+        def confirmed(forecast: CandidateForecast) -> bool:
             """Whether it needs a correction that is fitted again on newer rows."""
             other = copy.copy(self)
             other._take(forecast._replace(fitted=copy.deepcopy(forecast.fitted)))
-            other._correct_by_fresh_errors(rows, forecast.planned.block, folder and folder / "fresh-errors", stop)
+            other._correct_by_recent_errors(rows, forecast.planned.block, folder and folder / "recent-errors", stop)
             return other.correction_ is not None
 
         parameters = self.get_params(deep=False)
         why = self._why_no_decision(rows)
-        climbed = climb_ladder(
+        found = select_forecast(
             parameters, rows, start=self._start(), train=train, confirm=confirmed, why_no_decision=why
         )
-        self.ladder_, self.rung_forecasts_, weight_0, self.frontier_, self.training_ = climbed
-        taken = self.rung_forecasts_[self.ladder_.taken.name]
-        self._take(taken, weight_0)
-        for forecast in self.rung_forecasts_.values():
+        self.selection_, self.candidate_forecasts_, weight_0, self.frontier_, self.training_ = found
+        selected = self.candidate_forecasts_[self.selection_.selected.name]
+        self._take(selected, weight_0)
+        for forecast in self.candidate_forecasts_.values():
             place_models(forecast.fitted.models, forecast.planned.trees)
-        if taken.correction is not None:
-            self._correct_by_fresh_errors(rows, taken.planned.block, folder and folder / "fresh-errors-taken", stop)
+        if selected.correction is not None:
+            self._correct_by_recent_errors(
+                rows, selected.planned.block, folder and folder / "recent-errors-selected", stop
+            )
 
     def _why_no_decision(self, rows: CaseTable) -> str:
         """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
@@ -241,16 +243,16 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {reason}")
         return f"not trained: {reason}"
 
-    def _take(self, taken: RungForecast, weight_0: FittedWeight | None = None) -> None:
-        """Keep the forecast of a rung, and weight 0 beside a decision weight."""
-        fitted, plan = taken.fitted, taken.planned.training
+    def _take(self, selected: CandidateForecast, weight_0: FittedWeight | None = None) -> None:
+        """Keep the forecast of a candidate, and weight 0 beside a decision weight."""
+        fitted, plan = selected.fitted, selected.planned.training
         kept = [weight_0, fitted] if fitted.weight and weight_0 is not None else [fitted]
-        self.kind_, self.decision_weight_ = taken.kind, fitted.weight
-        self.validation_cases_ = taken.planned.validation_rows
+        self.kind_, self.decision_weight_ = selected.kind, fitted.weight
+        self.validation_cases_ = selected.planned.validation_rows
         records = [record for each in kept for record in each.records]
         self.found_ = RefitSchedule.of(plan.settings, records, [each.weight for each in kept])
         self.correction_, self.baseline_correction_ = None, None
-        self._keep(kept, plan, taken.planned.trees)
+        self._keep(kept, plan, selected.planned.trees)
 
     # How models are trained
 
@@ -261,7 +263,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         return [model.state_dict() for model in models]
 
     def _plan(self, rows: CaseTable, **which: bool) -> PlannedFit:
-        """The training of models of the kind that was taken."""
+        """The training of models of the selected kind."""
         parameters = parameters_of_kind(self.get_params(deep=False), getattr(self, "kind_", "network"))
         return plan_fit(parameters, rows, start=self._start(), **which)
 
@@ -289,7 +291,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         without_failures(again)  # which warns of them
         return self._keep(again, plan, planned.trees)
 
-    def _correct_by_fresh_errors(
+    def _correct_by_recent_errors(
         self, rows: CaseTable, block: int, folder: Path | None, stop: Callable[[], bool] | None
     ) -> None:
         """Prove what corrects the models of the search, or those that are trained again on all rows."""
@@ -303,35 +305,35 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         bounded = partial(within_bounds, bounds=self.outcome_bounds_)
         cost = self._cost_of(rows.features[newest.first :])
         judge = partial(proven_correction, cost=cost, lead=lead, block=block, bounded=bounded)
-        corrections = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
+        corrections = recent_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
         self.correction_, self.baseline_correction_ = corrections.get("chosen"), corrections.get("baseline")
 
-    def tested_ladder(self, X: Any, y: Any, *, times: Any = None) -> Ladder | None:
-        """The ladder with every rung judged on rows that chose nothing, beside this forecast; None where there is none.
+    def tested_selection(self, X: Any, y: Any, *, times: Any = None) -> ModelSelection | None:
+        """Every candidate judged on rows that chose nothing, beside this forecast; None without model selection.
 
-        Rungs are judged by the models that validation judged, so only right after `fit`; climatology by the constant
-        action that is best for all rows of the fit, which is compared with everywhere.
+        Candidates are judged by the models that validation judged, so only right after `fit`; climatology by the
+        constant action that is best for all rows of the fit, which is compared with everywhere.
 
         Args:
             X: Features (n, F).
             y: What happened, (n,) or (n, D).
             times: When it happened (n,), which tells how many neighbours belong together; None if it is not known.
         """
-        if self.ladder_ is None or not self.rung_forecasts_:
-            return self.ladder_
+        if self.selection_ is None or not self.candidate_forecasts_:
+            return self.selection_
         rows = self._validated(X, y, times)
         features, outcome = rows.features, rows.outcome
         block = block_length(len(rows), rows.times, self.block)
-        taken = self._worth(self._forecast(features), features, outcome)
+        selected = self._worth(self._forecast(features), features, outcome)
         tested = []
-        for name, forecast in self.rung_forecasts_.items():
+        for name, forecast in self.candidate_forecasts_.items():
             seen = forecast.planned.training.column.seen(features)
             drawn = self._members(seen, forecast.fitted.models, forecast.correction)
             worth = self._worth(drawn, features, outcome)
             if name == "climatology":
                 worth = worth._replace(cost=self._climatology_cost(features, outcome))
-            tested.append(rung_on_test(name, worth, taken, block))
-        return replace(self.ladder_, tested=tuple(tested))
+            tested.append(candidate_on_test(name, worth, selected, block))
+        return replace(self.selection_, tested=tuple(tested))
 
     def _worth(self, drawn: Iterator[tuple[slice, Tensor]], features: Tensor, outcome: Tensor) -> JudgedCases:
         """What members are worth case by case."""
@@ -437,17 +439,16 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
-        refit_on_all_rows: Whether the models of the weight that is taken, and of weight 0 beside it, are then trained
+        refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are then trained
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
-        ladder: Whether "auto" climbs from climatology over the linear forecast, the network, its correction by fresh
-            errors and the score of the total to decision weights, each above the linear one only with proof
-            (model selection), so that the forecast may be a linear one; False takes the network and chooses
-            its weight only.
-        fresh_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
+        model_selection: Whether "auto" selects among climatology, the linear forecast, the network, its correction by
+            recent errors, the score of the total and decision weights, each after the linear one only with proof, so
+            that the forecast may be a linear one; False takes the network and chooses its weight only.
+        recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is proven to help (`stakes.forecasting.corrections`).
         tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0,
-            or of the rung below it; None for no limit.
+            or of the candidate before it; None for no limit.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
         n_jobs: How many processes share the weights, as scikit-learn counts them; a GPU needs but one.
@@ -483,8 +484,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,
         refit_on_all_rows: bool = True,
-        ladder: bool = True,
-        fresh_errors: bool = True,
+        model_selection: bool = True,
+        recent_errors: bool = True,
         tolerance: float | None = None,
         block: int | Literal["auto"] = "auto",
         device: str = "auto",
@@ -510,8 +511,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         self.training = training
         self.validation_fraction = validation_fraction
         self.refit_on_all_rows = refit_on_all_rows
-        self.ladder = ladder
-        self.fresh_errors = fresh_errors
+        self.model_selection = model_selection
+        self.recent_errors = recent_errors
         self.tolerance = tolerance
         self.block = block
         self.device = device
@@ -552,7 +553,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         self.leaks_ = leaks(features, names, outcomes, self.target_names_)
         warn_of_leaks(self.leaks_)
         folder = None if checkpoints is None else Path(checkpoints)
-        choose = self._climb if self.ladder and self.decision_weight == "auto" else self._search
+        choose = self._select if self.model_selection and self.decision_weight == "auto" else self._search
         choose(rows, folder, stop)
         return self._train_again(rows, folder and folder / "all-rows", stop) if self.refit_on_all_rows else self
 

@@ -39,7 +39,7 @@ ForecastKind = Literal["climatology", "linear", "network"]
 
 
 def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dict[str, Any]:
-    """The parameters of a forecaster for one of its rungs."""
+    """The parameters of a forecaster for one of its candidates."""
     if kind == "network":
         return dict(parameters)
     model = LinearSettings(constant=kind == "climatology")

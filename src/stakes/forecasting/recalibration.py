@@ -20,7 +20,7 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import part_by_part, require_finite_costs, todays_cost
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection import GIVEN_RUNGS, JudgedCases
+from stakes.evaluation.selection import CORRECTION_CANDIDATES, JudgedCases
 from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
 from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
 from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms, fit_error_model, quantile_levels
@@ -59,7 +59,7 @@ class CorrectedMembers(NamedTuple):
 class RecalibratorState(JsonText):
     """A correction by past errors, ready for new forecasts."""
 
-    rung: str  # the rung of the ladder it is, one of `stakes.evaluation.selection.GIVEN_RUNGS`
+    candidate: str  # the candidate it is, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
     form: ForecastForm  # in which form the forecasts come
     targets: tuple[str, ...]  # the names of the D outcomes
     bounds: tuple[Pair, ...]  # what each outcome cannot cross; members beyond are drawn to it
@@ -71,7 +71,7 @@ class RecalibratorState(JsonText):
     decision_weight: float = 0.0  # how much the decision counted in the fit
 
     def __post_init__(self) -> None:
-        require_one_of("rung", self.rung, GIVEN_RUNGS)
+        require_one_of("candidate", self.candidate, CORRECTION_CANDIDATES)
         widths = {"bounds": len(self.bounds), "order": len(self.order[0]) if self.order else len(self.targets)}
         if self.models:
             widths["models"] = len(self.models)
@@ -279,10 +279,10 @@ _VECTORS = 200  # of several outcomes by error vectors
 
 
 @dataclass(frozen=True)
-class RungPlan:
-    """What a rung learns."""
+class CorrectionPlan:
+    """What a candidate learns."""
 
-    rung: str = "raw"  # its name, one of `stakes.evaluation.selection.GIVEN_RUNGS`
+    candidate: str = "raw"  # its name, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
     margins: Literal["raw", "bias_and_spread", "linear"] = "raw"
     dependence: Literal["members", "errors"] = "members"
     half_life: float | None = None  # after how many days a case counts half; None where all count alike
@@ -291,7 +291,7 @@ class RungPlan:
 
 def learned(
     past: ForecastSet,
-    plan: RungPlan,
+    plan: CorrectionPlan,
     bounds: tuple[Pair, ...],
     cost: Cost,
     like: RecalibratorState | None = None,
@@ -299,7 +299,7 @@ def learned(
     """What past cases teach."""
     terms = ForecastTerms.for_cases(past, linear=plan.margins == "linear")
     state = RecalibratorState(
-        plan.rung, form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life
+        plan.candidate, form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life
     )
     weight = case_weights(past, plan.half_life)
     if plan.margins != "raw":
@@ -322,7 +322,7 @@ def case_weights(past: ForecastSet, half_life: float | None) -> Floats:
     return np.asarray(0.5 ** (age / half_life))
 
 
-def _member_count(past: ForecastSet, plan: RungPlan) -> int:
+def _member_count(past: ForecastSet, plan: CorrectionPlan) -> int:
     """How many members are made: for several outcomes as many of each member that came, or of each error vector."""
     members = past.members.shape[1]
     if past.members.shape[2] == 1:

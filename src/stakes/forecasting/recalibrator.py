@@ -22,10 +22,10 @@ from stakes.data.forecasts.quantiles import weighted_quantiles
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import Ladder
+from stakes.evaluation.selection import ModelSelection
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
-from stakes.forecasting.selection import ClimbProgress, ClimbSettings, climb_given_ladder
+from stakes.forecasting.selection import CorrectionSelectionSettings, SelectionProgress, select_correction
 from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]
@@ -128,25 +128,25 @@ _AT_ONCE = 2000  # cases whose corrected members are held
 class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
 
-    It climbs a ladder (`stakes.forecasting.selection`): the forecast as it came; its bias and spread mended, by season,
-    hour, lead and site where there are enough cases; further numbers of the forecast and features; newer errors that
-    count more; the dependence of past errors between several outcomes; and training on the decision. Cases come in any
-    order: errors that were not known yet when a forecast was issued never judge or correct it.
+    It selects among these candidates (`stakes.forecasting.selection`): the forecast as it came; its bias and spread
+    mended, by season, hour, lead and site where there are enough cases; further numbers of the forecast and features;
+    newer errors that count more; the dependence of past errors between several outcomes; and training on the decision.
+    Cases come in any order: errors that were not known yet when a forecast was issued never judge or correct it.
 
     Args:
         cost: What a decision costs.
         outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None; "auto" takes what the
             cost knows, or 0 and a capacity at which the data have many exact ties; None for none.
         decision_weights: Which decision weights are tried, from 0 to below 1; none tries none.
-        tolerance: By how many per cent the score of a decision weight may lie above that of the rung below; None for
-            no limit.
+        tolerance: By how many per cent the score of a decision weight may lie above that of the candidate
+            selected before; None for no limit.
         test_fraction: The share of the cases, the last ones, that choose nothing and tell what it was worth.
         gap: How many cases before a forecast have outcomes that were not known yet when it was issued; 0 where times
             and leads tell, or where a forecast is issued just before its outcome.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
 
     Attributes:
-        ladder_: How each rung was judged, and which one was taken.
+        selection_: How each candidate was judged, and which one was selected.
         state_: What was learned from all cases, as `RecalibratorState`: small, to be looked at, and saved as JSON.
         judged_: The test cases as they came and corrected, as `JudgedCorrection`; None without test cases.
         notes_: Sentences about what the user should know.
@@ -158,11 +158,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     >>> outcomes = known[:, 0] + 2 + random.normal(size=600)
     >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
     >>> recalibrator = stakes.Recalibrator(cost, decision_weights=()).fit(members, outcomes)
-    >>> recalibrator.ladder_.taken.name, recalibrator.sample(members[:3]).shape, recalibrator.decide(members[:3]).shape
+    >>> recalibrator.selection_.selected.name, recalibrator.decide(members[:3]).shape
     ('bias_and_spread', (3, 100, 1), (3,))
     """
 
-    ladder_: Ladder
+    selection_: ModelSelection
     state_: RecalibratorState
     judged_: JudgedCorrection | None
 
@@ -196,9 +196,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         leads: Any = None,
         sites: Any = None,
         features: Any = None,
-        progress: ClimbProgress | None = None,
+        progress: SelectionProgress | None = None,
     ) -> Self:
-        """Climb the ladder, and learn the rung that is taken from all cases.
+        """Select a candidate, and learn it from all cases.
 
         Forecasts and features that reproduce an outcome almost exactly are told of, by a `StakesWarning` and in
         `notes_`.
@@ -226,8 +226,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
         pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
         with one_thread():
-            climbed = climb_given_ladder(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
-        self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
+            found = select_correction(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
+        self.selection_, self.state_, self.judged_ = found.selection, found.state, found.judged
         self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
         return self
 
@@ -291,14 +291,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
 
-    def _settings(self, bounds: tuple[Pair, ...]) -> ClimbSettings:
+    def _settings(self, bounds: tuple[Pair, ...]) -> CorrectionSelectionSettings:
         decision_weights = tuple(float(weight) for weight in self.decision_weights)
         for weight in decision_weights:
             require_decision_weight(weight, expected="lie in [0, 1)")
         if self.tolerance is not None:
             require_finite("tolerance", self.tolerance)
         gap = whole_number("gap", self.gap, 0)
-        return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
+        return CorrectionSelectionSettings(
+            self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block
+        )
 
     def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> ForecastSet:
         check_is_fitted(self, "state_")

@@ -18,25 +18,25 @@ from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import (
     Frontier,
+    JudgedCandidate,
     JudgedCases,
-    Ladder,
-    Rung,
-    decision_rung,
-    first_rung,
+    ModelSelection,
+    candidate_on_test,
+    decision_candidate,
+    first_candidate,
     frontier,
-    rung_on_test,
+    judged_candidate,
     step_level,
     too_few_to_choose,
-    tried_rung,
-    unproven_rung,
-    untried_rung,
+    unjudged_candidate,
+    unproven_candidate,
 )
 from stakes.forecasting.corrections import LEAST_CASES, ORIGINS, Correction, corrected_in_time
 from stakes.forecasting.plan import ForecastKind, PlannedFit, parameters_of_kind, plan_fit
 from stakes.forecasting.recalibration import (
+    CorrectionPlan,
     JudgedCorrection,
     RecalibratorState,
-    RungPlan,
     case_weights,
     forecast_worth,
     form_of,
@@ -54,7 +54,7 @@ Train = Callable[[TrainingPlan, str], list[FittedWeight]]
 """Trains the weights of a plan, with a name for its checkpoints."""
 
 
-class RungForecast(NamedTuple):
+class CandidateForecast(NamedTuple):
     """A forecast that was tried."""
 
     kind: ForecastKind  # what its models are
@@ -63,21 +63,21 @@ class RungForecast(NamedTuple):
     correction: Correction | None
 
 
-Confirm = Callable[[RungForecast], bool]
+Confirm = Callable[[CandidateForecast], bool]
 """Whether a forecast still needs its correction once it is fitted again on newer rows."""
 
 
-class Climbed(NamedTuple):
-    """What was tried, and what was taken."""
+class SelectedForecast(NamedTuple):
+    """What was tried, and what was selected."""
 
-    ladder: Ladder  # how each rung was judged
-    forecasts: dict[str, RungForecast]  # the forecast of each rung that did not fail, by its name
+    selection: ModelSelection  # how each candidate was judged
+    forecasts: dict[str, CandidateForecast]  # the forecast of each candidate that did not fail, by its name
     weight_0: FittedWeight | None
     frontier: Frontier | None  # how the decision weights were judged; None where none was tried
     records: list[dict[str, Any]]  # how each model trained
 
 
-def climb_ladder(
+def select_forecast(
     parameters: Mapping[str, Any],
     rows: CaseTable,
     *,
@@ -85,13 +85,13 @@ def climb_ladder(
     train: Train,
     confirm: Confirm,
     why_no_decision: str = "",
-) -> Climbed:
-    """Try every rung on the one that is held."""
-    return _ForecasterClimb(parameters, rows, start, train, confirm, why_no_decision).run()
+) -> SelectedForecast:
+    """Try every candidate on the one selected so far."""
+    return _ForecasterSelection(parameters, rows, start, train, confirm, why_no_decision).run()
 
 
-class _ForecasterClimb:
-    """The rung that is held, and all that were tried."""
+class _ForecasterSelection:
+    """The candidate selected so far, and all that were tried."""
 
     def __init__(
         self,
@@ -108,35 +108,35 @@ class _ForecasterClimb:
         self.simple: dict[ForecastKind, PlannedFit] = {
             kind: plan_fit(parameters_of_kind(parameters, kind), rows) for kind in ("climatology", "linear")
         }
-        self.rungs: list[Rung] = []
-        self.forecasts: dict[str, RungForecast] = {}
+        self.candidates: list[JudgedCandidate] = []
+        self.forecasts: dict[str, CandidateForecast] = {}
         self.records: list[dict[str, Any]] = []
         self.frontier: Frontier | None = None
         self.weight_0: FittedWeight | None = None
         self.corrected = False
         self.level = step_level(len(self._steps()))
 
-    def run(self) -> Climbed:
-        """All rungs from below; the linear one alone where nothing can be proven."""
+    def run(self) -> SelectedForecast:
+        """All candidates in order; the linear one alone where nothing can be proven."""
         base = self._trained("climatology", self.simple["climatology"])
         self.held = self._judged(base)
-        self.rungs.append(first_rung("climatology", self.held))
+        self.candidates.append(first_candidate("climatology", self.held))
         self.forecasts["climatology"] = base
         judged, block = len(self.held.cost), self.network.block
         if few := too_few_to_choose(judged, block):
             linear = self._trained("linear", self.simple["linear"])
             why = f"{few.replace('choose a decision weight by', 'prove anything by')}: it is the safe choice"
             self.forecasts["linear"] = linear
-            self.rungs.append(unproven_rung("linear", self.rungs[0], self._judged(linear), why))
+            self.candidates.append(unproven_candidate("linear", self.candidates[0], self._judged(linear), why))
         else:
             for step in self._steps():
                 getattr(self, f"_try_{step}")()
             if self.why_no_decision:
-                self.rungs.append(untried_rung("decision", self._taken, self.why_no_decision))
-        ladder = Ladder(tuple(self.rungs), judged, min(block, judged))
-        return Climbed(ladder, self.forecasts, self.weight_0, self.frontier, self.records)
+                self.candidates.append(unjudged_candidate("decision", self._selected, self.why_no_decision))
+        selection = ModelSelection(tuple(self.candidates), judged, min(block, judged))
+        return SelectedForecast(selection, self.forecasts, self.weight_0, self.frontier, self.records)
 
-    # The rungs
+    # The candidates
 
     def _steps(self) -> list[str]:
         """The candidates above climatology."""
@@ -145,7 +145,7 @@ class _ForecasterClimb:
         wanted = {
             "linear": True,
             "network": True,
-            "fresh_errors": self.parameters["fresh_errors"],
+            "recent_errors": self.parameters["recent_errors"],
             "total_score": total and "total" not in score_weights(plan.settings.score),
             "decision": any(plan.weights) and not self.why_no_decision,
         }
@@ -159,20 +159,20 @@ class _ForecasterClimb:
         self.weight_0 = forecast.fitted if forecast.fitted.models else None
         self._try("network", forecast)
 
-    def _try_fresh_errors(self) -> None:
-        before = self.forecasts[self._taken.name]
+    def _try_recent_errors(self) -> None:
+        before = self.forecasts[self._selected.name]
         validation, lead = before.planned.validation, self._lead
         if len(validation) - lead < ORIGINS * LEAST_CASES:
             return
         members = self._members(before)
         mended = self._worth(self._in_time(members, before))
         forecast = before._replace(correction=self._whole_correction(members, before))
-        rung = self._rung("fresh_errors", forecast, mended)
-        if rung.climbed and not self.confirm(forecast):
+        candidate = self._candidate("recent_errors", forecast, mended)
+        if candidate.accepted and not self.confirm(forecast):
             why = "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
-            rung = replace(rung, climbed=False, why=why)
-        self.corrected = rung.climbed
-        self._add(rung, forecast, mended)
+            candidate = replace(candidate, accepted=False, why=why)
+        self.corrected = candidate.accepted
+        self._add(candidate, forecast, mended)
 
     def _try_total_score(self) -> None:
         settings = self.network.training.settings
@@ -180,8 +180,8 @@ class _ForecasterClimb:
         plan = replace(self.network.training, settings=replace(settings, score=mixture))
         planned = self._alone(self.network._replace(training=plan))
         forecast = self._trained("network", planned, "total-score")
-        rung = self._try("total_score", forecast, {"score": mixture})
-        if rung.climbed:
+        candidate = self._try("total_score", forecast, {"score": mixture})
+        if candidate.accepted:
             self.network, self.weight_0 = self.network._replace(training=plan), forecast.fitted
 
     def _try_decision(self) -> None:
@@ -190,24 +190,24 @@ class _ForecasterClimb:
         plan = self.network.training
         weights = tuple(weight for weight in plan.weights if weight)
         planned = self.network._replace(training=replace(plan, weights=weights))
-        below, held = self._taken, self.held
+        below, held = self._selected, self.held
         trained = {each.weight: self._forecast("network", each, planned) for each in self._train(planned, "decision")}
         worth = {weight: self._judged(forecast) for weight, forecast in trained.items()}
         cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
         tolerance, block = self.parameters["tolerance"], self.network.block
         self.frontier = frontier([0.0, *worth], cost, score, block=block, tolerance=tolerance, level=self.level)
-        rung = decision_rung(self.frontier, worth, below, held)
-        weight = rung.parameters.get("decision weight")
+        candidate = decision_candidate(self.frontier, worth, below, held)
+        weight = candidate.parameters.get("decision weight")
         if weight is not None:
-            self._add(rung, trained[float(weight)], worth[float(weight)])
+            self._add(candidate, trained[float(weight)], worth[float(weight)])
         else:
-            self.rungs.append(rung)
+            self.candidates.append(candidate)
 
-    # How a rung is tried
+    # How a candidate is tried
 
     @property
-    def _taken(self) -> Rung:
-        return [rung for rung in self.rungs if rung.climbed][-1]
+    def _selected(self) -> JudgedCandidate:
+        return [candidate for candidate in self.candidates if candidate.accepted][-1]
 
     @property
     def _lead(self) -> int:
@@ -217,7 +217,7 @@ class _ForecasterClimb:
         """Weight 0 alone."""
         return planned._replace(training=replace(planned.training, weights=(0.0,)))
 
-    def _trained(self, kind: ForecastKind, planned: PlannedFit, name: str = "") -> RungForecast:
+    def _trained(self, kind: ForecastKind, planned: PlannedFit, name: str = "") -> CandidateForecast:
         (fitted,) = self._train(planned, name or kind)
         return self._forecast(kind, fitted, planned)
 
@@ -231,8 +231,8 @@ class _ForecasterClimb:
                 raise
         return fitted
 
-    def _forecast(self, kind: ForecastKind, fitted: FittedWeight, planned: PlannedFit) -> RungForecast:
-        forecast = RungForecast(kind, fitted, planned, None)
+    def _forecast(self, kind: ForecastKind, fitted: FittedWeight, planned: PlannedFit) -> CandidateForecast:
+        forecast = CandidateForecast(kind, fitted, planned, None)
         if not self.corrected or not fitted.models:
             return forecast
         return forecast._replace(correction=self._whole_correction(self._members(forecast), forecast))
@@ -240,25 +240,25 @@ class _ForecasterClimb:
     def _try(
         self,
         name: str,
-        forecast: RungForecast,
+        forecast: CandidateForecast,
         parameters: Mapping[str, str | float] | None = None,
         presumed: bool = False,
-    ) -> Rung:
+    ) -> JudgedCandidate:
         judged = self._judged(forecast)
-        return self._add(self._rung(name, forecast, judged, parameters, presumed), forecast, judged)
+        return self._add(self._candidate(name, forecast, judged, parameters, presumed), forecast, judged)
 
-    def _rung(
+    def _candidate(
         self,
         name: str,
-        forecast: RungForecast,
+        forecast: CandidateForecast,
         judged: JudgedCases,
         parameters: Mapping[str, str | float] | None = None,
         presumed: bool = False,
-    ) -> Rung:
-        return tried_rung(
+    ) -> JudgedCandidate:
+        return judged_candidate(
             name,
             judged,
-            self._taken,
+            self._selected,
             self.held,
             block=forecast.planned.block,
             level=self.level,
@@ -266,25 +266,25 @@ class _ForecasterClimb:
             presumed=presumed,
         )
 
-    def _add(self, rung: Rung, forecast: RungForecast, judged: JudgedCases) -> Rung:
-        self.rungs.append(rung)
+    def _add(self, candidate: JudgedCandidate, forecast: CandidateForecast, judged: JudgedCases) -> JudgedCandidate:
+        self.candidates.append(candidate)
         if forecast.fitted.models:
-            self.forecasts[rung.name] = forecast
-        if rung.climbed:
+            self.forecasts[candidate.name] = forecast
+        if candidate.accepted:
             self.held = judged
-        return rung
+        return candidate
 
     # What a forecast is worth
 
-    def _judged(self, forecast: RungForecast) -> JudgedCases:
-        """Of all rungs by the same noise; not finite where the forecast failed."""
+    def _judged(self, forecast: CandidateForecast) -> JudgedCases:
+        """Of all candidates by the same noise; not finite where the forecast failed."""
         if not forecast.fitted.models:
             nothing = np.full(len(self.network.judged_rows), np.nan)
             return JudgedCases(nothing, nothing)
         members = self._members(forecast)
         return self._worth(self._in_time(members, forecast) if self.corrected else members)
 
-    def _members(self, forecast: RungForecast) -> Tensor:
+    def _members(self, forecast: CandidateForecast) -> Tensor:
         """Members (n, M, D) of all validation rows, before any correction."""
         plan = forecast.planned.training
         features = plan.column.seen(forecast.planned.validation.features)
@@ -293,14 +293,14 @@ class _ForecasterClimb:
         )
         return torch.cat([members for _, members in drawn])
 
-    def _in_time(self, members: Tensor, forecast: RungForecast) -> Tensor:
+    def _in_time(self, members: Tensor, forecast: CandidateForecast) -> Tensor:
         """The members as they could have been corrected at the time; the first rows of a lead time stay as they are."""
         outcome = forecast.planned.validation.outcome[self._lead :].double().numpy()
         block = -(-len(outcome) // ORIGINS)
         later = corrected_in_time(members[self._lead :].double().numpy(), outcome, lead=self._lead, block=block)
         return torch.cat([members[: self._lead], torch.from_numpy(later).float()])
 
-    def _whole_correction(self, members: Tensor, forecast: RungForecast) -> Correction:
+    def _whole_correction(self, members: Tensor, forecast: CandidateForecast) -> Correction:
         later = slice(self._lead, None)
         outcome = forecast.planned.validation.outcome[later]
         return Correction.fit(members[later].double().numpy(), outcome.double().numpy())
@@ -323,12 +323,12 @@ _DAY = 86400  # seconds
 _FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
 
 CaseNumbers = NDArray[np.int64]
-ClimbProgress = Callable[[int, int], None]
+SelectionProgress = Callable[[int, int], None]
 """What is told how many of about how many corrections are learned."""
 
 
-class ClimbSettings(NamedTuple):
-    """How the ladder is climbed."""
+class CorrectionSelectionSettings(NamedTuple):
+    """How a correction is selected."""
 
     cost: Cost  # what an action costs at an outcome
     bounds: tuple[Pair, ...]  # what each outcome cannot cross
@@ -349,23 +349,23 @@ class PastPart(NamedTuple):
 class PastParts(NamedTuple):
     """Which cases judge what was learned from which."""
 
-    blocks: tuple[PastPart, ...]  # those that choose a rung
+    blocks: tuple[PastPart, ...]  # those that choose a candidate
     test: PastPart | None  # those that choose nothing; None where there are none
 
 
 class Recalibrated(NamedTuple):
-    """What was tried, and what was taken."""
+    """What was tried, and what was selected."""
 
-    ladder: Ladder  # how each rung was judged
-    plan: RungPlan  # what the rung that was taken learns
+    selection: ModelSelection  # how each candidate was judged
+    plan: CorrectionPlan  # what the selected candidate learns
     state: RecalibratorState  # what it has learned from all cases
     judged: JudgedCorrection | None  # the test cases; None where there are none
 
 
 class _Tried(NamedTuple):
-    """A rung that was tried: what it learns, what it learned before each block, and what that was worth."""
+    """A candidate that was tried: what it learns, what it learned before each block, and what that was worth."""
 
-    plan: RungPlan
+    plan: CorrectionPlan
     states: Sequence[RecalibratorState]
     worth: JudgedCases
 
@@ -398,18 +398,20 @@ def _part(past: ForecastSet, start: int, end: int, gap: int) -> PastPart:
     return PastPart(np.arange(start, end), known)
 
 
-def climb_given_ladder(
-    past: ForecastSet, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
+def select_correction(
+    past: ForecastSet, settings: CorrectionSelectionSettings, progress: SelectionProgress = lambda done, of: None
 ) -> Recalibrated:
-    """Try every rung on the one that is held, and learn the one that is taken from all cases."""
+    """Try every candidate on the one selected so far, and learn the selected one from all cases."""
     parts = past_parts(past, settings.test_fraction, settings.gap)
-    return _RecalibratorClimb(past, settings, parts, progress).run()
+    return _RecalibratorSelection(past, settings, parts, progress).run()
 
 
-class _RecalibratorClimb:
-    """The rung that is held, and all that were tried."""
+class _RecalibratorSelection:
+    """The candidate selected so far, and all that were tried."""
 
-    def __init__(self, past: ForecastSet, settings: ClimbSettings, parts: PastParts, progress: ClimbProgress) -> None:
+    def __init__(
+        self, past: ForecastSet, settings: CorrectionSelectionSettings, parts: PastParts, progress: SelectionProgress
+    ) -> None:
         self.past, self.settings, self.parts = past, settings, parts
         self.rows = np.concatenate([part.rows for part in parts.blocks])
         self.block = self._block(self.rows)
@@ -418,7 +420,7 @@ class _RecalibratorClimb:
         self.dependence: Literal["members", "errors"] = "members" if as_came else "errors"
         self.half_lives = tuple(days for days in _HALF_LIVES if days < self._days)
         self.tried: dict[str, _Tried] = {}
-        self.rungs: list[Rung] = []
+        self.candidates: list[JudgedCandidate] = []
         several = (self.half_lives, [weight for weight in settings.decision_weights if weight])
         steps = len(self._steps())
         tries = steps + sum(max(0, len(tried) - 1) for tried in several)
@@ -427,50 +429,50 @@ class _RecalibratorClimb:
         self.of = len(parts.blocks) * (1 + tries) + (1 + steps if parts.test is not None else 0) + 1
 
     def run(self) -> Recalibrated:
-        """All rungs from below; the forecast as it came where nothing can be proven."""
-        raw = self._learned_in_time(RungPlan(dependence="members"))
-        self._add(first_rung("raw", raw.worth), raw)
+        """All candidates in order; the forecast as it came where nothing can be proven."""
+        raw = self._learned_in_time(CorrectionPlan(dependence="members"))
+        self._add(first_candidate("raw", raw.worth), raw)
         if few := too_few_to_choose(len(self.rows), self.block):
             self._try_without_proof(few.replace("choose a decision weight by", "prove anything by"))
         else:
             for step in self._steps():
                 getattr(self, f"_try_{step}")()
-        return self._climbed()
+        return self._result()
 
-    # The rungs
+    # The candidates
 
     def _steps(self) -> list[str]:
         """The candidates above the forecast as it came."""
         wanted = {
             "bias_and_spread": True,
             "linear": True,
-            "fresh_errors": bool(self.half_lives),
+            "recent_errors": bool(self.half_lives),
             "dependence": self.several and self.dependence == "members",
             "decision": any(self.settings.decision_weights),
         }
         return [name for name, tried in wanted.items() if tried]
 
     def _try_bias_and_spread(self) -> None:
-        plan = RungPlan("bias_and_spread", "bias_and_spread", self.dependence)
+        plan = CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence)
         self._try(plan, presumed=self.past.is_point)
 
     def _try_linear(self) -> None:
-        self._try(replace(self._corrected, rung="linear", margins="linear"))
+        self._try(replace(self._corrected, candidate="linear", margins="linear"))
 
-    def _try_fresh_errors(self) -> None:
-        plan = replace(self._corrected, rung="fresh_errors")
+    def _try_recent_errors(self) -> None:
+        plan = replace(self._corrected, candidate="recent_errors")
         tried = [self._learned_in_time(replace(plan, half_life=days)) for days in self.half_lives]
-        rungs = [self._judged(each, {"half-life in days": each.plan.half_life or 0.0}) for each in tried]
-        proven = [place for place, rung in enumerate(rungs) if rung.climbed] or range(len(rungs))
+        candidates = [self._judged(each, {"half-life in days": each.plan.half_life or 0.0}) for each in tried]
+        proven = [place for place, candidate in enumerate(candidates) if candidate.accepted] or range(len(candidates))
         best = min(proven, key=lambda place: float(tried[place].worth.score.mean()))
-        self._add(rungs[best], tried[best])
+        self._add(candidates[best], tried[best])
 
     def _try_dependence(self) -> None:
-        self._try(replace(self._corrected, rung="dependence", dependence="errors"))
+        self._try(replace(self._corrected, candidate="dependence", dependence="errors"))
 
     def _try_decision(self) -> None:
         weights = tuple(weight for weight in self.settings.decision_weights if weight)
-        plan = replace(self._corrected, rung="decision")
+        plan = replace(self._corrected, candidate="decision")
         start = self._held if self._held.plan.margins != "raw" else self._learned_in_time(plan)
         tried = {weight: self._trained(start, replace(plan, decision_weight=weight)) for weight in weights}
         worth = {weight: each.worth for weight, each in tried.items()}
@@ -479,14 +481,16 @@ class _RecalibratorClimb:
         judged = frontier(
             [0.0, *worth], cost, score, block=self.block, tolerance=self.settings.tolerance, level=self.level
         )
-        rung = decision_rung(judged, worth, self._taken, held)
-        if not rung.climbed:  # as any other correction may, a weight may better the score and cost no more
+        candidate = decision_candidate(judged, worth, self._selected, held)
+        if not candidate.accepted:  # as any other correction may, a weight may better the score and cost no more
             others = [self._judged(each, {"decision weight": weight}) for weight, each in tried.items()]
-            rung = min((each for each in others if each.climbed), key=lambda each: each.cost or 0.0, default=rung)
-        self._add(rung, tried[float(rung.parameters["decision weight"])])
+            candidate = min(
+                (each for each in others if each.accepted), key=lambda each: each.cost or 0.0, default=candidate
+            )
+        self._add(candidate, tried[float(candidate.parameters["decision weight"])])
 
-    def _trained(self, start: _Tried, plan: RungPlan) -> _Tried:
-        """The states of a rung trained further on the decision, each by the cases it was learned from."""
+    def _trained(self, start: _Tried, plan: CorrectionPlan) -> _Tried:
+        """The states of a candidate trained further on the decision, each by the cases it was learned from."""
         states = []
         for state, part in zip(start.states, self.parts.blocks, strict=True):
             past = self.past.rows(part.known)
@@ -496,20 +500,20 @@ class _RecalibratorClimb:
         return self._judged_in_time(plan, states)
 
     def _try_without_proof(self, few: str) -> None:
-        tried = self._learned_in_time(RungPlan("bias_and_spread", "bias_and_spread", self.dependence))
+        tried = self._learned_in_time(CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence))
         if self.past.is_point:
             why = f"{few}, but a point forecast must learn from past errors how unsure it is"
-            self._add(unproven_rung("bias_and_spread", self._taken, tried.worth, why), tried)
+            self._add(unproven_candidate("bias_and_spread", self._selected, tried.worth, why), tried)
         else:
             why = f"{few}: the forecast stays as it came"
-            rung = replace(unproven_rung("bias_and_spread", self._taken, tried.worth, why), climbed=False)
-            self._add(rung, tried)
+            candidate = replace(unproven_candidate("bias_and_spread", self._selected, tried.worth, why), accepted=False)
+            self._add(candidate, tried)
 
-    # How a rung is tried
+    # How a candidate is tried
 
     @property
-    def _taken(self) -> Rung:
-        return [rung for rung in self.rungs if rung.climbed][-1]
+    def _selected(self) -> JudgedCandidate:
+        return [candidate for candidate in self.candidates if candidate.accepted][-1]
 
     @property
     def _days(self) -> float:
@@ -520,25 +524,25 @@ class _RecalibratorClimb:
 
     @property
     def _held(self) -> _Tried:
-        return self.tried[self._taken.name]
+        return self.tried[self._selected.name]
 
     @property
-    def _corrected(self) -> RungPlan:
+    def _corrected(self) -> CorrectionPlan:
         """The plan that is held, or that of bias and spread where the forecast stays as it came."""
         held = self._held.plan
         return held if held.margins != "raw" else replace(held, margins="bias_and_spread")
 
-    def _try(self, plan: RungPlan, *, presumed: bool = False) -> None:
+    def _try(self, plan: CorrectionPlan, *, presumed: bool = False) -> None:
         tried = self._learned_in_time(plan)
         self._add(self._judged(tried, presumed=presumed), tried)
 
     def _judged(
         self, tried: _Tried, parameters: Mapping[str, str | float] | None = None, *, presumed: bool = False
-    ) -> Rung:
-        return tried_rung(
-            tried.plan.rung,
+    ) -> JudgedCandidate:
+        return judged_candidate(
+            tried.plan.candidate,
             tried.worth,
-            self._taken,
+            self._selected,
             self._held.worth,
             block=self.block,
             level=self.level,
@@ -546,23 +550,23 @@ class _RecalibratorClimb:
             presumed=presumed,
         )
 
-    def _add(self, rung: Rung, tried: _Tried) -> None:
-        self.rungs.append(rung)
-        self.tried[rung.name] = tried
+    def _add(self, candidate: JudgedCandidate, tried: _Tried) -> None:
+        self.candidates.append(candidate)
+        self.tried[candidate.name] = tried
 
-    def _learned_in_time(self, plan: RungPlan) -> _Tried:
+    def _learned_in_time(self, plan: CorrectionPlan) -> _Tried:
         """What is learned before each block, and what it is worth there."""
         states: list[RecalibratorState] = []
         for part in self.parts.blocks:
             states.append(self._learned(self.past.rows(part.known), plan, states[-1] if states else None))
         return self._judged_in_time(plan, states)
 
-    def _judged_in_time(self, plan: RungPlan, states: Sequence[RecalibratorState]) -> _Tried:
+    def _judged_in_time(self, plan: CorrectionPlan, states: Sequence[RecalibratorState]) -> _Tried:
         worth = [self._worth(state, part.rows) for state, part in zip(states, self.parts.blocks, strict=True)]
         joined = (np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields)
         return _Tried(plan, states, JudgedCases(*joined))
 
-    def _learned(self, past: ForecastSet, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
+    def _learned(self, past: ForecastSet, plan: CorrectionPlan, like: RecalibratorState | None) -> RecalibratorState:
         state = learned(past, plan, self.settings.bounds, self.settings.cost, like)
         self._tell()
         return state
@@ -582,19 +586,19 @@ class _RecalibratorClimb:
 
     # What comes of it
 
-    def _climbed(self) -> Recalibrated:
+    def _result(self) -> Recalibrated:
         plan = self._held.plan
-        ladder = Ladder(tuple(self.rungs), len(self.rows), min(self.block, len(self.rows)))
+        selection = ModelSelection(tuple(self.candidates), len(self.rows), min(self.block, len(self.rows)))
         state = self._learned(self.past, plan, self._held.states[-1])
         test = self.parts.test
         if test is None:
-            return Recalibrated(ladder, plan, state, None)
+            return Recalibrated(selection, plan, state, None)
         known, block = self.past.rows(test.known), self._block(test.rows)
         states = {name: self._learned(known, tried.plan, tried.states[-1]) for name, tried in self.tried.items()}
         worth = {name: self._worth(state, test.rows) for name, state in states.items()}
-        taken = self._taken.name
-        tested = tuple(rung_on_test(name, each, worth[taken], block) for name, each in worth.items())
+        selected = self._selected.name
+        tested = tuple(candidate_on_test(name, each, worth[selected], block) for name, each in worth.items())
         given = self.past.rows(test.rows)
-        members, weights = states[taken].apply(given)
+        members, weights = states[selected].apply(given)
         judged = judge_correction(given, members, self.settings.cost, block, weights)
-        return Recalibrated(replace(ladder, tested=tested), plan, state, judged)
+        return Recalibrated(replace(selection, tested=tested), plan, state, judged)

@@ -11,10 +11,10 @@ from stakes.reports.drawing import error_bars
 from stakes.reports.fit_tables import settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
-from stakes.reports.selection_text import rung_title
+from stakes.reports.selection_text import candidate_title
 from stakes.text import count_text, signed_interval_text
 
-_LOOKS = {"weight_0": LOOKS["plain"], "climatology": LOOKS["taken"], "today": LOOKS["today"]}
+_LOOKS = {"weight_0": LOOKS["plain"], "climatology": LOOKS["selected"], "today": LOOKS["today"]}
 _ABOUT = (
     "Every origin is a moment of the past: the forecast was fitted on the cases whose outcomes were known by then, and "
     "judged on those that came next, up to the following origin.",
@@ -78,8 +78,8 @@ def _origins_table(table: pd.DataFrame, rivals: Mapping[str, str], unit: str) ->
         Column("last case"),
         Column("fitted on", kind="number", help="cases that were known by then"),
         Column("cases", kind="number", help="cases it is judged on"),
-        *((Column("rung", help="the rung of the ladder that was taken"),) if "rung" in table else ()),
-        Column("decision weight", kind="number", help="the weight that was taken"),
+        *((Column("candidate", help="the selected candidate"),) if "candidate" in table else ()),
+        Column("decision weight", kind="number", help="the selected weight"),
         Column("cost", unit, "number", "mean realised cost of the decisions"),
         *(Column(f"change against {words}", unit, "number", "with its 95 % interval") for words in rivals.values()),
     )
@@ -95,7 +95,7 @@ def _facts(row: "pd.Series[Any]") -> tuple[Cell, ...]:
         str(row["last"]),
         None if pd.isna(fitted) else int(fitted),
         int(row["cases"]),
-        *((", ".join(map(rung_title, row["rung"].split(", "))),) if "rung" in row else ()),
+        *((", ".join(map(candidate_title, row["candidate"].split(", "))),) if "candidate" in row else ()),
         ShownCell("varies") if pd.isna(weight) else ShownCell(f"{weight:g}", float(weight)),
         float(row["cost"]),
     )

@@ -18,11 +18,11 @@ from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
-from stakes.evaluation.selection import Frontier, Ladder
+from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.forecasting.recalibration import JudgedCorrection, Version
-from stakes.reports.selection_text import forecast_words, rung_title
+from stakes.reports.selection_text import candidate_title, forecast_words
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Policy(NamedTuple):
 
 
 class PolicyComparison(ABC):
-    """A forecast that was taken, judged on test cases beside other ways to decide."""
+    """A selected forecast, judged on test cases beside other ways to decide."""
 
     cost: Cost  # what a decision costs
     cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
@@ -50,8 +50,8 @@ class PolicyComparison(ABC):
 
     @property
     @abstractmethod
-    def taken(self) -> Policy:
-        """The forecast that was taken, one of the ways."""
+    def selected(self) -> Policy:
+        """The selected forecast, one of the ways."""
 
     @property
     @abstractmethod
@@ -68,8 +68,8 @@ class PolicyComparison(ABC):
     def case_table(self) -> pd.DataFrame:
         """What is drawn of every case, by time or number.
 
-        That is its `outcome`, and where they are known the actions of the plain forecast, of the one that was taken and
-        of today (`plain`, `taken`, `today`), and the quantiles at 0.1 and 0.9 of the one taken (`low`, `high`). An
+        That is its `outcome`, and where they are known the actions of the plain forecast, of the selected one and of
+        today (`plain`, `selected`, `today`), and the quantiles at 0.1 and 0.9 of the selected one (`low`, `high`). An
         action with a part for each outcome is shown by their mean, and one with other parts is not.
         """
 
@@ -81,12 +81,12 @@ class PolicyComparison(ABC):
     @property
     @abstractmethod
     def labels(self) -> Mapping[str, str]:
-        """What the plain forecast and the one that was taken are called in a figure, by `plain` and `taken`."""
+        """What the plain forecast and the selected one are called in a figure, by `plain` and `selected`."""
 
     @property
     @abstractmethod
     def who_saves(self) -> tuple[str, str]:
-        """What the forecast that was taken and the plain one are called where savings are told."""
+        """What the selected forecast and the plain one are called where savings are told."""
 
     @property
     def cases(self) -> int:
@@ -110,8 +110,8 @@ class PolicyComparison(ABC):
 
     @property
     def has_left_plain(self) -> bool:
-        """Whether another forecast was taken than the plain one."""
-        return self.taken is not self.ways[0]
+        """Whether another forecast was selected than the plain one."""
+        return self.selected is not self.ways[0]
 
     def way(self, short: str) -> Policy | None:
         """The way to decide of this short name; None where it is not known."""
@@ -155,7 +155,7 @@ class JudgedFit(PolicyComparison):
     settings: Mapping[str, Any]  # the settings of the fit, nested by name
     provenance: Mapping[str, str]  # what the fit was made with and from, by name
     outcomes: Floats  # some of the training outcomes, (N, D)
-    ladder: Ladder | None = None
+    selection: ModelSelection | None = None
     judged_parts: JudgedParts | None = None
     by_parameter: tuple[WorthAtValue, ...] = ()
     leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
@@ -168,7 +168,7 @@ class JudgedFit(PolicyComparison):
         cost_spec: CostSpec | None,
         frontier: Frontier | None,
         about: Mapping[str, Any],
-        ladder: Ladder | None = None,
+        selection: ModelSelection | None = None,
     ) -> Self:
         """With what a bundle keeps beside the forecaster, `stakes.artifacts.fits.Bundle.about`."""
         known = AboutFit.read(about)
@@ -185,7 +185,7 @@ class JudgedFit(PolicyComparison):
             settings=known.settings,
             provenance=known.provenance,
             outcomes=np.array(known.outcomes),
-            ladder=ladder if ladder is not None and ladder.tested else None,
+            selection=selection if selection is not None and selection.tested else None,
             judged_parts=known.parts,
             by_parameter=known.by_parameter,
             leaks=known.leaks,
@@ -193,12 +193,12 @@ class JudgedFit(PolicyComparison):
 
     @property
     def weight(self) -> float:
-        """The decision weight that was taken."""
+        """The selected decision weight."""
         return max(self.study.weights)
 
     @property
     def weights(self) -> list[float]:
-        """Weight 0 and, where it is another, the weight that was taken."""
+        """Weight 0 and, where it is another, the selected weight."""
         return sorted({0.0, self.weight})
 
     @property
@@ -231,8 +231,8 @@ class JudgedFit(PolicyComparison):
     def ways(self) -> tuple[Policy, ...]:
         """All ways to decide that are known, the forecast of weight 0 first."""
         plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
-        if self.ladder is not None and self.weightless:
-            name = forecast_words(self.ladder)
+        if self.selection is not None and self.weightless:
+            name = forecast_words(self.selection)
         ways = [Policy(name, self.label(0.0), plain)]
         if self.weight:
             name = f"weight {self.weight:g}"
@@ -246,16 +246,16 @@ class JudgedFit(PolicyComparison):
 
     @property
     def weightless(self) -> bool:
-        """Whether a ladder took a forecast below the decision weights, so that none is spoken of."""
-        return self.ladder is not None and not self.weight
+        """Whether a candidate without a decision weight was selected, so that none is spoken of."""
+        return self.selection is not None and not self.weight
 
     def label(self, weight: float) -> str:
         """What the forecast of a weight is called in a figure."""
         return "forecast" if self.weightless else f"weight {weight:g}"
 
     @property
-    def taken(self) -> Policy:
-        """The forecast that was taken."""
+    def selected(self) -> Policy:
+        """The selected forecast."""
         return self.ways[1 if self.weight else 0]
 
     @property
@@ -263,7 +263,7 @@ class JudgedFit(PolicyComparison):
         """What is drawn of every case, by time or number."""
         columns = {"outcome": self.of_cases("outcome"), "plain": self._actions(0.0)}
         if self.weight:
-            columns["taken"] = self._actions(self.weight)
+            columns["selected"] = self._actions(self.weight)
         columns["today"] = self._todays_actions
         if "quantile" in self.study.forecasts:
             levels = (("low", _LOW), ("high", _HIGH))
@@ -295,12 +295,12 @@ class JudgedFit(PolicyComparison):
     @property
     def labels(self) -> dict[str, str]:
         """What the forecasts are called in a figure."""
-        return {"plain": self.label(0.0), "taken": self.label(self.weight)}
+        return {"plain": self.label(0.0), "selected": self.label(self.weight)}
 
     @property
     def who_saves(self) -> tuple[str, str]:
-        """What the forecast that was taken and that of weight 0 are called where savings are told."""
-        return "the forecast" if self.weightless else self.taken.short, "weight 0"
+        """What the selected forecast and that of weight 0 are called where savings are told."""
+        return "the forecast" if self.weightless else self.selected.short, "weight 0"
 
 
 _YEAR = np.timedelta64(31_557_600, "s")
@@ -318,7 +318,7 @@ class JudgedRecalibration(PolicyComparison):
     """All that the report of a recalibration tells of."""
 
     judged: JudgedCorrection  # the test cases in the order of time
-    ladder: Ladder  # how the correction was chosen rung by rung, each judged on the test cases too
+    selection: ModelSelection  # how each candidate was judged, on the test cases too
     form: Literal["members", "quantiles", "points"]  # whether the forecast came as members, quantiles or points
     targets: tuple[str, ...]  # the names of the outcomes
     cost: Cost  # what a decision costs
@@ -337,16 +337,16 @@ class JudgedRecalibration(PolicyComparison):
         """All ways to decide that are known, the raw forecast first."""
         values = self.judged.values
         ways = [Policy("raw forecast", "raw", values("cost", "raw"))]
-        if self.ladder.taken.name != "raw":
-            name = f"corrected forecast ({rung_title(self.ladder.taken.name)})"
+        if self.selection.selected.name != "raw":
+            name = f"corrected forecast ({candidate_title(self.selection.selected.name)})"
             ways.append(Policy(name, "corrected", values("cost", "corrected")))
         if "today_cost" in self.judged.cases:
             ways.append(Policy("today's action", "today", values("today_cost")))
         return (*ways, Policy("perfect foresight", "foresight", values("foresight_cost")))
 
     @property
-    def taken(self) -> Policy:
-        """The forecast that was taken."""
+    def selected(self) -> Policy:
+        """The selected forecast."""
         return self.way("corrected") or self.ways[0]
 
     @cached_property
@@ -371,7 +371,7 @@ class JudgedRecalibration(PolicyComparison):
 
     @property
     def version(self) -> Version:
-        """Which of them was taken."""
+        """Which of them was selected."""
         return self.versions[-1]
 
     @property
@@ -380,7 +380,7 @@ class JudgedRecalibration(PolicyComparison):
         columns = {"outcome": self.judged.values("outcome")}
         if len(self.parts) in (0, len(self.targets)):
             columns["plain"] = self._actions("raw")
-            columns |= {"taken": self._actions("corrected")} if self.has_left_plain else {}
+            columns |= {"selected": self._actions("corrected")} if self.has_left_plain else {}
         todays = [name for name in self.judged.cases if str(name).startswith("today_action")]
         if todays and len(todays) in (1, len(self.targets)):
             columns["today"] = self.judged.cases[todays].mean(axis=1).to_numpy(np.float64)
@@ -403,7 +403,7 @@ class JudgedRecalibration(PolicyComparison):
     @property
     def labels(self) -> dict[str, str]:
         """What the forecasts are called in a figure."""
-        return {"plain": "raw", "taken": "corrected"}
+        return {"plain": "raw", "selected": "corrected"}
 
     @property
     def who_saves(self) -> tuple[str, str]:

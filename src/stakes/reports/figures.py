@@ -18,7 +18,7 @@ from stakes.costs.cost import Cost
 from stakes.errors import CostError, ShapeError
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.selection import Ladder, RungOnTest
+from stakes.evaluation.selection import ModelSelection, TestedCandidate
 from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import Policy, PolicyComparison
 from stakes.reports.drawing import COLOURS, DASHES, band, reach, weight_colours
@@ -33,7 +33,7 @@ from stakes.reports.panels import (
     literal_text,
     new_panel,
 )
-from stakes.reports.selection_text import rung_title
+from stakes.reports.selection_text import candidate_title
 from stakes.text import amount_text, count_text
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -240,13 +240,13 @@ def _leave_room(axes: Axes, actions: pd.DataFrame) -> None:
         axes.set_ylim(low - 0.05 * (size or 1.0), high + 0.05 * (size or 1.0))
 
 
-_DASHES = {"plain": "-", "taken": "--", "today": ":"}
+_DASHES = {"plain": "-", "selected": "--", "today": ":"}
 
 
 def _actions(fit: PolicyComparison) -> list[tuple[str, str]]:
     return [
         ("plain", f"action, {fit.labels['plain']}"),
-        ("taken", f"action, {fit.labels['taken']}"),
+        ("selected", f"action, {fit.labels['selected']}"),
         ("today", "today's action"),
     ]
 
@@ -265,7 +265,7 @@ def _case_charts(fit: PolicyComparison, table: pd.DataFrame, which: str) -> tupl
     return (above, below) if actions else (above,)
 
 
-_LOOKS = {"plain": "blue", "taken": "orange dashed", "today": "purple dotted"}
+_LOOKS = {"plain": "blue", "selected": "orange dashed", "today": "purple dotted"}
 
 
 def _in_unit(unit: str) -> str:
@@ -281,14 +281,14 @@ def _rival(fit: PolicyComparison) -> Policy | None:
 def _saved(fit: PolicyComparison, rival: Policy) -> pd.Series:
     """The cost saved so far, by time or number."""
     index = pd.RangeIndex(1, fit.cases + 1) if fit.times is None else pd.DatetimeIndex(fit.times)
-    saved = pd.Series(rival.cost - fit.taken.cost, index).sort_index(kind="stable")
+    saved = pd.Series(rival.cost - fit.selected.cost, index).sort_index(kind="stable")
     return saved[np.isfinite(saved)].cumsum()
 
 
 def _draw_saved(fit: PolicyComparison, saved: pd.Series) -> Drawing:
     figure, (axes,) = new_panel(height=3.0)
     axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.plot(saved.index, saved, color=LOOKS["taken" if fit.has_left_plain else "plain"]["color"])
+    axes.plot(saved.index, saved, color=LOOKS["selected" if fit.has_left_plain else "plain"]["color"])
     axes.set_ylabel(axis_label("cost saved so far", fit.unit))
     _time_axis(axes, fit)
     return figure
@@ -325,36 +325,36 @@ def _time_axis(axes: Axes, fit: PolicyComparison) -> None:
 
 _ROOM, _ROW = 1.15, 0.34  # inches
 _TICKS = 5  # on the axis of costs, whose numbers may be long
-_DWARFED = 4.0  # times the range of the others: the range with the first rung
+_DWARFED = 4.0  # times the range of the others: the range with the first candidate
 _KINDS: dict[str, dict[str, Any]] = {
-    "taken": {**LOOKS["taken"], "linestyle": "", "markersize": 7},
-    "climbed": {**LOOKS["plain"], "linestyle": ""},
-    "tried, not taken": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
+    "selected": {**LOOKS["selected"], "linestyle": "", "markersize": 7},
+    "accepted": {**LOOKS["plain"], "linestyle": ""},
+    "tried, not selected": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
 }
-_TAKEN = _KINDS["taken"]
+_SELECTED = _KINDS["selected"]
 
 
-def ladder_figure(fit: PolicyComparison, ladder: Ladder, *, refitted: bool = True) -> Figure:
-    """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is."""
-    rungs = ladder.tested
-    parts = [rungs, rungs[1:]] if _dwarfed([rung.cost for rung in rungs]) else [rungs]
+def selection_figure(fit: PolicyComparison, selection: ModelSelection, *, refitted: bool = True) -> Figure:
+    """What each candidate costs on the test cases, and how sure its distance from the selected forecast is."""
+    candidates = selection.tested
+    parts = [candidates, candidates[1:]] if _dwarfed([candidate.cost for candidate in candidates]) else [candidates]
     caption = (
-        f"Mean cost of each rung on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, and "
-        f"each rung is tried on the one below that was climbed. {_REFITTED if refitted else _LEARNED} A bar is the "
-        "paired 95 % interval of the distance from it: where the bar does not touch the orange line, the rung differs "
-        "from the forecast beyond doubt."
+        f"Mean cost of each candidate on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, "
+        "and each candidate is compared with the last one accepted before it. "
+        f"{_REFITTED if refitted else _LEARNED} A bar is the paired 95 % interval of the distance from it: where the "
+        "bar does not touch the orange line, the candidate differs from the forecast beyond doubt."
     )
-    caption += f" Second: the same without {rung_title(rungs[0].name)}." if len(parts) > 1 else ""
+    caption += f" Second: the same without {candidate_title(candidates[0].name)}." if len(parts) > 1 else ""
     with drawing_style():
-        panels = [_panel(fit, ladder, part, refitted) for part in parts]
-        return figure_of_panels("ladder", "What each rung costs", caption, panels, fit.settings)
+        panels = [_panel(fit, selection, part, refitted) for part in parts]
+        return figure_of_panels("selection", "What each candidate costs", caption, panels, fit.settings)
 
 
 _REFITTED = (
-    "The rungs were fitted without the validation cases; the last line of the figure is the forecast that was taken, "
+    "The candidates were fitted without the validation cases; the last line of the figure is the selected forecast, "
     "fitted again on all rows before the test cases, and climatology is the constant action that is best for these."
 )
-_LEARNED = "Each was learned from the cases before these. The orange line is the forecast that was taken."
+_LEARNED = "Each was learned from the cases before these. The orange line is the selected forecast."
 
 
 def _dwarfed(costs: Sequence[float]) -> bool:
@@ -362,28 +362,30 @@ def _dwarfed(costs: Sequence[float]) -> bool:
     return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
 
 
-def _panel(fit: PolicyComparison, ladder: Ladder, rungs: Sequence[RungOnTest], refitted: bool) -> Drawing:
-    titles = [*(rung_title(rung.name) for rung in rungs), *(["fitted again"] if refitted else [])]
+def _panel(
+    fit: PolicyComparison, selection: ModelSelection, candidates: Sequence[TestedCandidate], refitted: bool
+) -> Drawing:
+    titles = [*(candidate_title(candidate.name) for candidate in candidates), *(["fitted again"] if refitted else [])]
     panel, (axes,) = new_panel(height=_ROOM + _ROW * len(titles))
-    final = rungs[0].cost + rungs[0].cost_change.mean
-    beside = [rung.cost for rung in ladder.tested]
+    final = candidates[0].cost + candidates[0].cost_change.mean
+    beside = [candidate.cost for candidate in selection.tested]
     axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
     if refitted:
-        axes.plot(final, len(rungs), **_TAKEN)
-        _amount(axes, final, len(rungs), beside)
-    for place, rung in enumerate(rungs):
-        kind, stated = _kind(ladder, rung.name), fit.stated(rung.cost_change)
+        axes.plot(final, len(candidates), **_SELECTED)
+        _amount(axes, final, len(candidates), beside)
+    for place, candidate in enumerate(candidates):
+        kind, stated = _kind(selection, candidate.name), fit.stated(candidate.cost_change)
         apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
         bar = None if np.isnan(apart.low) else reach([apart])
-        axes.errorbar(rung.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
-        _amount(axes, rung.cost, place, beside, COLOURS["grey"] if kind == "tried, not taken" else "black")
+        axes.errorbar(candidate.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
+        _amount(axes, candidate.cost, place, beside, COLOURS["grey"] if kind == "tried, not selected" else "black")
     axes.set_yticks(range(len(titles)), titles)
     axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
     axes.locator_params(axis="x", nbins=_TICKS)
     axes.margins(x=0.12)
     axes.grid(visible=False, axis="y")
-    axes.set(xlabel=axis_label("mean cost per test case", fit.unit), ylabel="rung")
-    used = {_kind(ladder, rung.name) for rung in ladder.tested}
+    axes.set(xlabel=axis_label("mean cost per test case", fit.unit), ylabel="candidate")
+    used = {_kind(selection, candidate.name) for candidate in selection.tested}
     legend_below_panel(panel, [legend_entry(name, **look) for name, look in _KINDS.items() if name in used])
     return panel
 
@@ -395,9 +397,9 @@ def _amount(axes: Axes, cost: float, place: int, beside: Sequence[float], colour
     axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", bbox=behind, **look)
 
 
-def _kind(ladder: Ladder, name: str) -> str:
-    """What became of a rung."""
-    if name == ladder.taken.name:
-        return "taken"
-    climbed = next(rung.climbed for rung in ladder.rungs if rung.name == name)
-    return "climbed" if climbed else "tried, not taken"
+def _kind(selection: ModelSelection, name: str) -> str:
+    """What became of a candidate."""
+    if name == selection.selected.name:
+        return "selected"
+    accepted = next(candidate.accepted for candidate in selection.candidates if candidate.name == name)
+    return "accepted" if accepted else "tried, not selected"

@@ -41,17 +41,17 @@ class CaseGroup(NamedTuple):
     place: int  # where the group stands among those of its kind; the number of the month, the hour of the day
     cases: int  # how many cases it holds
     weight_0_cost: float  # their mean cost at weight 0
-    cost: float  # their mean cost at the weight that was taken
+    cost: float  # their mean cost at the selected weight
     change: Difference  # their paired difference, cost less weight_0_cost
 
 
 def case_groups(fit: JudgedFit) -> list[CaseGroup]:
     """All groups that hold a case; times are UTC."""
-    weight_0, taken = (fit.values("cost", weight) for weight in (0.0, fit.weight))
+    weight_0, selected = (fit.values("cost", weight) for weight in (0.0, fit.weight))
     chosen = [each for each in _masks(fit) if each[-1].any()]
     if not chosen:
         return []
-    apart = np.stack([np.where(mask, taken - weight_0, np.nan) for *_, mask in chosen])
+    apart = np.stack([np.where(mask, selected - weight_0, np.nan) for *_, mask in chosen])
     changes = fit.study.resampling.means(apart[:, None, None])
     return [
         CaseGroup(
@@ -60,7 +60,7 @@ def case_groups(fit: JudgedFit) -> list[CaseGroup]:
             place,
             int(mask.sum()),
             float(weight_0[mask].mean()),
-            float(taken[mask].mean()),
+            float(selected[mask].mean()),
             fit.stated(change, mask),
         )
         for (kind, name, place, mask), change in zip(chosen, changes, strict=True)
@@ -157,15 +157,15 @@ def _rows(fit: JudgedFit) -> tuple[Drawing, list[Axes]]:
 
 def _draw_groups(axes: Sequence[Axes], fit: JudgedFit, groups: Sequence[CaseGroup], offset: float, **look: Any) -> None:
     places = np.array([group.place for group in groups]) + offset
-    plain, taken = ({**LOOKS[name], "markersize": 4, **look} for name in ("plain", "taken"))
+    plain, selected = ({**LOOKS[name], "markersize": 4, **look} for name in ("plain", "selected"))
     axes[0].plot(places, [group.weight_0_cost for group in groups], **plain)
     if fit.weight:
-        axes[0].plot(places, [group.cost for group in groups], **taken)
-        error_bars(axes[1], places, [group.change for group in groups], **taken)
+        axes[0].plot(places, [group.cost for group in groups], **selected)
+        error_bars(axes[1], places, [group.change for group in groups], **selected)
 
 
 def _weight_keys(fit: JudgedFit, **look: Any) -> list[Any]:
-    looks = zip(fit.weights, ("plain", "taken"), strict=False)
+    looks = zip(fit.weights, ("plain", "selected"), strict=False)
     return [legend_entry(fit.label(weight), **{**LOOKS[name], "linestyle": "", **look}) for weight, name in looks]
 
 
@@ -179,7 +179,7 @@ def money_figure(fit: PolicyComparison) -> Figure:
     first = fit.ways[0].short
     colours = {first: LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
     if fit.has_left_plain:
-        colours[fit.taken.short] = LOOKS["taken"]["color"]
+        colours[fit.selected.short] = LOOKS["selected"]["color"]
     with drawing_style():
         costs, (axes,) = new_panel(height=_ROOM + _ROW * len(ways))
         means = [float(np.nanmean(way.cost)) for way in ways.values()]
@@ -231,14 +231,14 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], 
         by_weight, (lines,) = new_panel(height=3.0)
         lines.axhline(0.0, color="black", linewidth=0.8)
         changes = [point.cost_change for point in points if point.cost_change]
-        error_bars(lines, [point.weight for point in points], changes, **LOOKS["taken"])
+        error_bars(lines, [point.weight for point in points], changes, **LOOKS["selected"])
         chosen = next(point for point in points if point.weight == frontier.chosen)
-        taken = [legend_entry("taken", **CHOSEN, linestyle="")]
+        selected = [legend_entry("selected", **CHOSEN, linestyle="")]
         if chosen.cost_change:
             lines.plot(chosen.weight, chosen.cost_change.mean, **CHOSEN)
         lines.set(xlabel="decision weight (–)", ylabel=axis_label("change of the cost", unit))
-        legend_below_panel(plane, [*([] if frontier.tolerance is None else _limit_keys()), *taken])
-        legend_below_panel(by_weight, [*_signs(), *taken])
+        legend_below_panel(plane, [*([] if frontier.tolerance is None else _limit_keys()), *selected])
+        legend_below_panel(by_weight, [*_signs(), *selected])
     caption = (
         f"Mean cost and score at each decision weight, less those of {rival}, on {frontier.cases:,} validation cases; "
         "lower left is better. Bars are paired 95 % intervals."
@@ -247,7 +247,7 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], 
         caption += f" A weight is allowed if its score is at most {frontier.tolerance:g} % worse (dashed line)."
     caption += (
         f" In the second panel{f', where {base} stands at 0,' if base else ''} marks are filled where the interval "
-        "leaves out zero; a ring is the weight that was taken."
+        "leaves out zero; a ring is the selected weight."
     )
     caption += f" Training failed at {', '.join(failed)}." if failed else ""
     with drawing_style():
@@ -299,7 +299,7 @@ _PANEL_SIDES = ("predicted", "realised")
 
 
 def _looks(fit: JudgedFit) -> list[tuple[float, dict[str, Any]]]:
-    return list(zip(fit.weights, (LOOKS["plain"], LOOKS["taken"]), strict=False))
+    return list(zip(fit.weights, (LOOKS["plain"], LOOKS["selected"]), strict=False))
 
 
 def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint], base: str) -> None:
@@ -312,7 +312,7 @@ def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint],
         if point.score_change is None or point.cost_change is None:
             continue
         x, y = point.score_change, point.cost_change
-        look = LOOKS["taken"] if point.allowed else _REFUSED
+        look = LOOKS["selected"] if point.allowed else _REFUSED
         axes.errorbar(x.mean, y.mean, reach([y]), reach([x]), elinewidth=0.6, **look)
         label = weight_label(point, base)
         axes.annotate(label, (x.mean, y.mean), xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=6)
@@ -324,12 +324,12 @@ _REFUSED: dict[str, Any] = {"color": COLOURS["grey"], "marker": "x"}
 
 
 def _limit_keys() -> list[Any]:
-    allowed = legend_entry("allowed", **LOOKS["taken"], linestyle="")
+    allowed = legend_entry("allowed", **LOOKS["selected"], linestyle="")
     return [allowed, legend_entry("score too bad", **_REFUSED, linestyle="")]
 
 
 def _signs() -> list[Any]:
-    look = LOOKS["taken"]
+    look = LOOKS["selected"]
     hollow = legend_entry("interval holds zero", **look, markerfacecolor="white", linestyle="")
     return [hollow, legend_entry("leaves it out", **look, linestyle="")]
 

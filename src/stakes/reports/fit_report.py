@@ -8,10 +8,10 @@ import numpy as np
 
 from stakes.costs.parameter_range import ranged_parameter
 from stakes.evaluation.intervals import LEAST_BLOCKS
-from stakes.evaluation.selection import Frontier, rung_words
+from stakes.evaluation.selection import Frontier, candidate_words
 from stakes.evaluation.study import Study
 from stakes.reports.comparison import JudgedFit
-from stakes.reports.figures import decisions_figure, ladder_figure
+from stakes.reports.figures import decisions_figure, selection_figure
 from stakes.reports.fit_figures import (
     calibration_figure,
     case_groups,
@@ -36,9 +36,9 @@ from stakes.reports.fit_tables import (
     case_groups_table,
     columns_table,
     frontier_table,
-    ladder_table,
     left_out_table,
     money_table,
+    selection_table,
     settings_table,
 )
 from stakes.reports.page import Report, Section, write_report
@@ -109,7 +109,7 @@ def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
     study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster
     with errors_name(folder / "bundle.json"):
         return JudgedFit.from_about(
-            study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about, forecaster.ladder_
+            study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about, forecaster.selection_
         )
 
 
@@ -119,9 +119,9 @@ def _span(fit: JudgedFit) -> str:
 
 
 def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
-    if fit.ladder is not None:
-        figure, table = ladder_figure(fit, fit.ladder), ladder_table(fit.ladder, fit.unit)
-        yield Section("ladder", "What is each step worth?", tuple(why), (figure,), (table,))
+    if fit.selection is not None:
+        figure, table = selection_figure(fit, fit.selection), selection_table(fit.selection, fit.unit)
+        yield Section("selection", "What is each step worth?", tuple(why), (figure,), (table,))
         why = []
     yield Section(
         "verdict",
@@ -158,14 +158,18 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
 
 
 def _weights_section(fit: JudgedFit, frontier: Frontier) -> Section:
-    """What each decision weight costs against weight 0, or against the rung that was held where they were tried."""
-    tried = [rung for rung in fit.ladder.rungs if rung.name == "decision"] if fit.ladder is not None else []
-    base = "" if not tried or tried[0].below is None else rung_words(tried[0].below)
+    """What each decision weight costs against weight 0, or against the candidate that was selected before them."""
+    tried = (
+        [candidate for candidate in fit.selection.candidates if candidate.name == "decision"]
+        if fit.selection is not None
+        else []
+    )
+    base = "" if not tried or tried[0].below is None else candidate_words(tried[0].below)
     harmless = "" if frontier.tolerance is None else "that hardly harm the score and "
-    held = f"0 stands for the rung that was held, {base}" if base else "0 trains the score alone"
+    held = f"0 stands for the candidate selected before, {base}" if base else "0 trains the score alone"
     text = (
         f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Among the "
-        f"weights {harmless}whose cost is below that of {base or 'weight 0'} beyond doubt, the cheapest is taken, "
+        f"weights {harmless}whose cost is below that of {base or 'weight 0'} beyond doubt, the cheapest is selected, "
         "or the smallest that is about as cheap. The intervals shown are those of each weight alone; the test is of "
         "all weights at once and stricter, since the more weights are tried, the more seem cheaper by chance."
     )

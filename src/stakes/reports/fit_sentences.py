@@ -11,19 +11,19 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ParameterRange
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Sampled
-from stakes.evaluation.selection import RUNGS, Rung, RungOnTest, rung_words, too_few_to_choose
+from stakes.evaluation.selection import CANDIDATES, JudgedCandidate, TestedCandidate, candidate_words, too_few_to_choose
 from stakes.reports.comparison import Floats, JudgedFit, PolicyComparison
 from stakes.reports.selection_text import forecast_words, has_network
 from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals
 
 
 def against_today(fit: PolicyComparison, forecast: str) -> tuple[str, ...]:
-    """A sentence about the forecast that was taken against today's action, where that is known."""
+    """A sentence about the selected forecast against today's action, where that is known."""
     today = fit.way("today")
     if today is None:
         return ()
     known = count_text(int((today.cost == today.cost).sum()), "test case")
-    change = fit.change(fit.taken, today)
+    change = fit.change(fit.selected, today)
     said = f"Against today's action, known in {known}, {forecast}"
     if not change.significant:
         return (f"{said} changes the cost by {between_words(change, fit.unit)} per case{doubt_words(change)}.",)
@@ -108,10 +108,10 @@ def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
     Told are features that reproduce the outcome, a forecast that is too good to be true, one whose decisions cost
     beyond doubt more than it expects, by a quarter or more of what lies above perfect foresight, and one whose
-    decisions were more expensive than those of a lower rung or than today's, beyond doubt, or than those of
+    decisions were more expensive than those of a simpler candidate or than today's, beyond doubt, or than those of
     climatology, the linear forecast or one action for all cases.
     """
-    return (*(fit.leaks or _too_good(fit)), *_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
+    return (*(fit.leaks or _too_good(fit)), *_ignorant(fit), *_beaten_by_candidate(fit), *_beaten(fit))
 
 
 def _too_good(fit: JudgedFit) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _too_good(fit: JudgedFit) -> Iterator[str]:
     outcome = fit.of_cases("outcome")
     if climatology is None or foresight is None:
         return
-    regret, rival = (float((way.cost - foresight.cost).mean()) for way in (fit.taken, climatology))
+    regret, rival = (float((way.cost - foresight.cost).mean()) for way in (fit.selected, climatology))
     steps = np.abs(np.diff(outcome)) if outcome is not None else np.zeros(0)
     error = float(np.abs(fit.values("error", fit.weight)).mean())
     smooth = steps.any() and error > _TINY * float(steps[steps > 0].mean())
@@ -137,7 +137,7 @@ def _ignorant(fit: JudgedFit) -> Iterator[str]:
     gap = fit.stated(sides.gap)
     foresight = fit.way("foresight")
     assert foresight is not None
-    regret = float((fit.taken.cost - foresight.cost).mean())
+    regret = float((fit.selected.cost - foresight.cost).mean())
     if not (gap.high < 0 and -gap.mean >= _SERIOUS * regret):
         return
     costs = [side.estimate for side in sides]
@@ -154,40 +154,44 @@ def _ignorant(fit: JudgedFit) -> Iterator[str]:
     )
 
 
-def _cheaper_rung(fit: JudgedFit) -> RungOnTest | None:
-    """The cheapest of the lower rungs that were cheaper: with a proof, or, for the two lowest, even without."""
-    if fit.ladder is None:
+def _cheaper_candidate(fit: JudgedFit) -> TestedCandidate | None:
+    """The cheapest of the simpler candidates that were cheaper: with a proof, or, for the two lowest, even without."""
+    if fit.selection is None:
         return None
-    place = RUNGS.index(fit.ladder.taken.name)
-    lower = [rung for rung in fit.ladder.tested if RUNGS.index(rung.name) < place]
-    proven = [rung for rung in lower if fit.stated(rung.cost_change).low > 0]
-    simple = [rung for rung in lower if rung.name in ("climatology", "linear") and rung.cost_change.mean > 0]
-    return min(proven or simple, key=lambda rung: rung.cost, default=None)
+    place = CANDIDATES.index(fit.selection.selected.name)
+    lower = [candidate for candidate in fit.selection.tested if CANDIDATES.index(candidate.name) < place]
+    proven = [candidate for candidate in lower if fit.stated(candidate.cost_change).low > 0]
+    simple = [
+        candidate
+        for candidate in lower
+        if candidate.name in ("climatology", "linear") and candidate.cost_change.mean > 0
+    ]
+    return min(proven or simple, key=lambda candidate: candidate.cost, default=None)
 
 
-def _beaten_by_rung(fit: JudgedFit) -> Iterator[str]:
-    if fit.ladder is None or (rung := _cheaper_rung(fit)) is None:
+def _beaten_by_candidate(fit: JudgedFit) -> Iterator[str]:
+    if fit.selection is None or (candidate := _cheaper_candidate(fit)) is None:
         return
-    tried = next(each for each in fit.ladder.rungs if each.name == rung.name)
-    both = [rung.cost, rung.cost + rung.cost_change.mean]
+    tried = next(each for each in fit.selection.candidates if each.name == candidate.name)
+    both = [candidate.cost, candidate.cost + candidate.cost_change.mean]
     less, paid = (amount_text(cost, fit.unit, beside=both) for cost in both)
-    doubt = "beyond doubt" if fit.stated(rung.cost_change).low > 0 else "which may be chance"
+    doubt = "beyond doubt" if fit.stated(candidate.cost_change).low > 0 else "which may be chance"
     yield (
-        f"Take care: a lower rung of the ladder, {forecast_words(fit.ladder, tried)}, was cheaper on the test cases "
-        f"than what was taken, {less} per case against {paid}, {doubt}. Validation cases said otherwise: something may "
-        f"have changed between them and the test cases. {_advice(tried)}"
+        f"Take care: a simpler candidate, {forecast_words(fit.selection, tried)}, was cheaper on the test cases "
+        f"than what was selected, {less} per case against {paid}, {doubt}. Validation cases said otherwise: something "
+        f"may have changed between them and the test cases. {_advice(tried)}"
     )
 
 
-def _advice(rung: Rung) -> str:
-    """How to get the forecast of a rung."""
-    model = rung.below if rung.name == "fresh_errors" else rung.name
+def _advice(candidate: JudgedCandidate) -> str:
+    """How to get the forecast of a candidate."""
+    model = candidate.below if candidate.name == "recent_errors" else candidate.name
     if model == "climatology":
         return "Do not use the forecast for this decision before you know why."
     flags = ["--model linear"] if model == "linear" else []
-    flags += [f"--score {rung.parameters['score']}"] if rung.name == "total_score" else []
-    flags += ["--no-fresh-errors"] if rung.name in ("linear", "network") else []
-    return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that rung, the safer choice."
+    flags += [f"--score {candidate.parameters['score']}"] if candidate.name == "total_score" else []
+    flags += ["--no-recent-errors"] if candidate.name in ("linear", "network") else []
+    return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that candidate, the safer choice."
 
 
 def _beaten(fit: JudgedFit) -> Iterator[str]:
@@ -195,19 +199,19 @@ def _beaten(fit: JudgedFit) -> Iterator[str]:
     for short, who, proven in (("today", "today's actions", True), ("climatology", "one action for all cases", False)):
         if (way := fit.way(short)) is None:
             continue
-        if short == "climatology" and _told_as_rung(fit):
+        if short == "climatology" and _told_as_candidate(fit):
             continue
-        change = fit.change(fit.taken, way)
+        change = fit.change(fit.selected, way)
         if change.mean > 0 and (change.significant or not proven):
-            sides = fit.pair(fit.taken, way)
+            sides = fit.pair(fit.selected, way)
             yield cheaper_sentence(who, "the test cases", sides, fit.unit, change.significant)
 
 
-def _told_as_rung(fit: JudgedFit) -> bool:
-    """Whether climatology is what was taken, or told of already."""
-    rung = _cheaper_rung(fit)
-    taken = fit.ladder is not None and fit.ladder.taken.name == "climatology"
-    return taken or (rung is not None and rung.name == "climatology")
+def _told_as_candidate(fit: JudgedFit) -> bool:
+    """Whether climatology was selected, or told of already."""
+    candidate = _cheaper_candidate(fit)
+    selected = fit.selection is not None and fit.selection.selected.name == "climatology"
+    return selected or (candidate is not None and candidate.name == "climatology")
 
 
 def cost_words(spec: CostSpec) -> str:
@@ -229,13 +233,13 @@ def _value_words(value: ParameterValue) -> str:
 
 
 def verdict(fit: JudgedFit) -> tuple[str, ...]:
-    """What was gained, in one plain sentence, and why that forecast was taken.
+    """What was gained, in one plain sentence, and why that forecast was selected.
 
-    Where a ladder was climbed that is what the forecast costs against its lowest rungs; otherwise, whether
+    Where a selection was accepted that is what the forecast costs against its lowest candidates; otherwise, whether
     decision-aware training pays.
     """
-    if fit.ladder is not None:
-        return (_against_lowest_rungs(fit), fit.ladder.reason)
+    if fit.selection is not None:
+        return (_against_lowest_candidates(fit), fit.selection.reason)
     said = "" if fit.frontier is None else fit.frontier.reason
     reason = (f"On the validation cases: {said[0].lower()}{said[1:]}",) if said else ()
     if not fit.weight:
@@ -243,27 +247,31 @@ def verdict(fit: JudgedFit) -> tuple[str, ...]:
     return (_judged(fit), *reason)
 
 
-def _against_lowest_rungs(fit: JudgedFit) -> str:
+def _against_lowest_candidates(fit: JudgedFit) -> str:
     """What the forecast costs on the test cases, and what climatology and the linear forecast do."""
-    assert fit.ladder is not None
-    taken, who = fit.ladder.taken.name, forecast_words(fit.ladder)
-    paid, cases = float(fit.taken.cost.mean()), count_text(fit.cases, "test case")
+    assert fit.selection is not None
+    selected, who = fit.selection.selected.name, forecast_words(fit.selection)
+    paid, cases = float(fit.selected.cost.mean()), count_text(fit.cases, "test case")
     costs = f"{amount_text(paid, fit.unit)} per case and {amount_text(paid * fit.cases, fit.unit)} in all"
-    rivals = [rung for rung in fit.ladder.tested if rung.name in ("climatology", "linear") and rung.name != taken]
-    compared = ", and ".join(_against(fit, rung) for rung in rivals)
-    nothing = "Nothing was proven to be better than climatology: on" if taken == "climatology" else "On"
+    rivals = [
+        candidate
+        for candidate in fit.selection.tested
+        if candidate.name in ("climatology", "linear") and candidate.name != selected
+    ]
+    compared = ", and ".join(_against(fit, candidate) for candidate in rivals)
+    nothing = "Nothing was proven to be better than climatology: on" if selected == "climatology" else "On"
     return f"{nothing} the {cases} {who} costs {costs}{f': {compared}' if compared else ''}."
 
 
-def _against(fit: JudgedFit, rung: RungOnTest) -> str:
-    """What the forecast costs more or less than that of a rung, per case and in all.
+def _against(fit: JudgedFit, candidate: TestedCandidate) -> str:
+    """What the forecast costs more or less than that of a candidate, per case and in all.
 
     Climatology is the action that was best for all rows which the forecast was fitted to, as in the table of ways to
-    decide; the rung knew fewer of them.
+    decide; the candidate knew fewer of them.
     """
-    constant = fit.way("climatology") if rung.name == "climatology" else None
-    change = fit.stated(rung.cost_change) if constant is None else fit.change(fit.taken, constant)
-    than = rung_words(rung.name)
+    constant = fit.way("climatology") if candidate.name == "climatology" else None
+    change = fit.stated(candidate.cost_change) if constant is None else fit.change(fit.selected, constant)
+    than = candidate_words(candidate.name)
     total = amount_text(abs(change.mean) * fit.cases, fit.unit)
     less = "less" if change.mean < 0 else "more"
     if change.significant:
@@ -287,13 +295,13 @@ def _kept_at_zero(fit: JudgedFit) -> str:
 
 
 def weight_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """The decision weight that a ladder took against weight 0 on the test cases; nothing where it took none."""
-    return () if fit.ladder is None or not fit.weight else (_judged(fit),)
+    """The decision weight that a selection took against weight 0 on the test cases; nothing where it took none."""
+    return () if fit.selection is None or not fit.weight else (_judged(fit),)
 
 
 def _judged(fit: JudgedFit) -> str:
-    """The weight that was taken against weight 0 on the test cases."""
-    change, cases = fit.change(fit.taken), count_text(fit.cases, "test case")
+    """The selected weight against weight 0 on the test cases."""
+    change, cases = fit.change(fit.selected), count_text(fit.cases, "test case")
     how = "given" if fit.frontier is None else "chosen on validation cases"
     who = f"the decision-aware forecast (weight {fit.weight:g}, {how})"
     if not fit.believed:
@@ -328,7 +336,7 @@ def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
     """What the intervals leave out, where there are any and one model was trained."""
     if not fit.believed or fit.settings.get("ensemble", 1) != 1:
         return ()
-    if fit.ladder is not None and not has_network(fit.ladder):
+    if fit.selection is not None and not has_network(fit.selection):
         return ()
     return (
         "The intervals cover the choice of test cases, not that of the training seed: trained once more with another "
@@ -365,7 +373,7 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def plain_cost_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """What decisions that avert risk cost by themselves, of the forecast that was taken and of weight 0."""
+    """What decisions that avert risk cost by themselves, of the selected forecast and of weight 0."""
     if "plain_cost" not in fit.study.forecasts:
         return ()
     paid, expected = (fit.values(name, fit.weight) for name in ("plain_cost", "plain_expected_cost"))
@@ -394,8 +402,8 @@ def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
 def _percent(fit: JudgedFit) -> str:
     """The change in per cent of weight 0's cost, where that is not a cost near zero."""
-    taken, baseline = fit.pair(fit.taken, fit.ways[0])
-    relative = abs(taken.relative_to(baseline).estimate)
+    selected, baseline = fit.pair(fit.selected, fit.ways[0])
+    relative = abs(selected.relative_to(baseline).estimate)
     return (
         f", which is {number_text(relative, 3)} % of its cost"
         if baseline.interval().significant and math.isfinite(relative)

@@ -9,16 +9,16 @@ import numpy as np
 from stakes.data.tables.missingness import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import Frontier, Ladder, rung_words
+from stakes.evaluation.selection import Frontier, ModelSelection, candidate_words
 from stakes.reports.comparison import JudgedFit, PolicyComparison
 from stakes.reports.fit_figures import CaseGroup
 from stakes.reports.page import Cell, Column, ShownCell, Table
 from stakes.reports.selection_text import (
     REFITTED,
+    candidate_standing,
+    candidate_with_parameters,
     cost_decimals,
     refitted_title,
-    rung_standing,
-    rung_with_parameters,
     weight_label,
 )
 from stakes.text import amount_text, fixed_text, interval_text
@@ -29,41 +29,44 @@ _CLIMATOLOGY = "Climatology is the one action that was best for the rows that ta
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
 
-def ladder_table(ladder: Ladder, unit: str, *, refitted: bool = True) -> Table:
-    """What every rung is worth on the validation cases, and on the test cases."""
-    tested = {rung.name: rung.cost for rung in ladder.tested}
-    decimals = cost_decimals(ladder)
+def selection_table(selection: ModelSelection, unit: str, *, refitted: bool = True) -> Table:
+    """What every candidate is worth on the validation cases, and on the test cases."""
+    tested = {candidate.name: candidate.cost for candidate in selection.tested}
+    decimals = cost_decimals(selection)
     rows: list[tuple[Cell, ...]] = []
-    for rung in ladder.rungs:
-        score = rung.score_change
+    for candidate in selection.candidates:
+        score = candidate.score_change
         rows.append(
             (
-                ShownCell(rung_with_parameters(rung), strong=rung is ladder.taken),
-                rung_standing(ladder, rung),
-                rung.cost,
-                interval_cell(rung.deciding_change, decimals=decimals),
+                ShownCell(candidate_with_parameters(candidate), strong=candidate is selection.selected),
+                candidate_standing(selection, candidate),
+                candidate.cost,
+                interval_cell(candidate.deciding_change, decimals=decimals),
                 None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean),
-                tested.get(rung.name),
+                tested.get(candidate.name),
             )
         )
-    if refitted and ladder.test_cost is not None:
-        rows.append((refitted_title(ladder), REFITTED, None, None, None, ladder.test_cost))
+    if refitted and selection.test_cost is not None:
+        rows.append((refitted_title(selection), REFITTED, None, None, None, selection.test_cost))
     columns = (
-        Column("rung", help="from below, with what it changes; bold: taken"),
-        Column("result", help="taken, climbed on the way, or why not"),
+        Column("candidate", help="with what it changes; bold: selected"),
+        Column("result", help="selected, accepted before it, or why not"),
         Column("validation cost", unit, "number", "mean realised cost per validation case"),
-        Column("Δ cost", unit, "number", "less that of the rung that was held below it"),
-        Column("Δ score", "%", "number", "in per cent of that of the rung held below it; a lower score is better"),
+        Column("Δ cost", unit, "number", "less that of the last one accepted before it"),
+        Column(
+            "Δ score", "%", "number", "in per cent of that of the last one accepted before it; a lower score is better"
+        ),
         Column("test cost", unit, "number", "mean realised cost per test case"),
     )
-    note = f"From {rung_words(ladder.rungs[0].name)} upwards {_CLIMBING} {_PAIRED} {_UPPER_ENDS}"
-    return Table("ladder", "Every rung of the ladder", columns, tuple(rows), note)
+    note = f"From {candidate_words(selection.candidates[0].name)} on, {_SELECTING} {_PAIRED} {_UPPER_ENDS}"
+    return Table("selection", "Every candidate", columns, tuple(rows), note)
 
 
 _UPPER_ENDS = "The upper end of a change is the one that decided: it holds for all steps at once."
-_CLIMBING = (
-    "each forecast was tried on the one held so far, on validation cases. It was climbed where it was cheaper beyond "
-    "doubt, all steps tested together, or better in score beyond doubt and at most half a per cent more expensive."
+_SELECTING = (
+    "each forecast was compared with the last one accepted before it, on validation cases. It was accepted where it "
+    "was cheaper beyond doubt, all steps tested together, or better in score beyond doubt and at most half a per cent "
+    "more expensive."
 )
 
 
@@ -118,7 +121,7 @@ def frontier_table(frontier: Frontier, unit: str, base: str = "") -> Table:
         for point in frontier.points
     )
     columns: tuple[Column, ...] = (
-        Column("weight", kind="number", help="the decision weight; bold: taken"),
+        Column("weight", kind="number", help="the decision weight; bold: selected"),
         Column("cost", unit, "number", "mean realised cost per validation case"),
         Column("Δ cost", unit, "number", f"less that of {rival}"),
         Column("score", kind="number", help="mean energy score; lower is better"),
@@ -155,7 +158,13 @@ def calibration_table(fit: JudgedFit) -> Table:
 def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
     """Costs in every group of the cases."""
     rows = tuple(
-        (group.kind, ShownCell(group.name, f"{group.place:02d}"), group.cases, group.weight_0_cost, *_taken(fit, group))
+        (
+            group.kind,
+            ShownCell(group.name, f"{group.place:02d}"),
+            group.cases,
+            group.weight_0_cost,
+            *_selected(fit, group),
+        )
         for group in groups
     )
     columns = (
@@ -175,7 +184,7 @@ def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
     return Table("parts", "Cost in parts of the cases", columns, rows, _PAIRED if fit.weight else "")
 
 
-def _taken(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
+def _selected(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
     return (group.cost, interval_cell(group.change)) if fit.weight else ()
 
 

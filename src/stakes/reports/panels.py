@@ -15,10 +15,10 @@ from stakes.reports.page import Chart, Figure
 _WIDTH, _HEIGHT = 3.75, 2.7  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 LOOKS: dict[str, dict[str, Any]] = {
     "plain": {"color": COLOURS["blue"], "marker": "o"},
-    "taken": {"color": COLOURS["orange"], "marker": "s"},
+    "selected": {"color": COLOURS["orange"], "marker": "s"},
     "today": {"color": COLOURS["purple"], "marker": "^"},
 }
-"""Weight 0, the weight that was taken, and today's action."""
+"""Weight 0, the selected weight, and today's action."""
 CHOSEN: dict[str, Any] = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "color": "black", "zorder": 5}
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from stakes.errors import SettingError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference
-from stakes.evaluation.selection import Ladder, RungOnTest
+from stakes.evaluation.selection import ModelSelection, TestedCandidate
 from stakes.forecasting.recalibration import Version
 from stakes.reports.comparison import JudgedRecalibration, Policy
 from stakes.reports.drawing import binned_means, crosses, diagonal
-from stakes.reports.figures import decisions_figure, ladder_figure
+from stakes.reports.figures import decisions_figure, selection_figure
 from stakes.reports.fit_figures import money_figure
 from stakes.reports.fit_report import REPORT, folded_names, targets_text
 from stakes.reports.fit_sentences import (
@@ -26,7 +26,7 @@ from stakes.reports.fit_sentences import (
     doubt_words,
     risk_sentences,
 )
-from stakes.reports.fit_tables import interval_cell, ladder_table, money_table, settings_table
+from stakes.reports.fit_tables import interval_cell, money_table, selection_table, settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, Table, write_report
 from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, legend_below_panel, new_panel
 from stakes.reports.sections import cost_section, parts_section
@@ -132,7 +132,7 @@ def _draw_sides(fit: JudgedRecalibration, sides: Mapping[Version, Sides], x: str
 
 
 def _look(fit: JudgedRecalibration, version: Version) -> dict[str, Any]:
-    name = "plain" if version == "raw" else "taken"
+    name = "plain" if version == "raw" else "selected"
     return {**LOOKS[name], "label": fit.labels[name]}
 
 
@@ -158,7 +158,7 @@ def _plain_cost_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
 def worth_sentence(fit: JudgedRecalibration) -> str:
     """What following the raw forecast cost, what the corrected one costs, and the difference, in a sentence."""
     cases = count_text(fit.cases, "test case")
-    raw, ours = (float(way.cost.mean()) for way in (fit.ways[0], fit.taken))
+    raw, ours = (float(way.cost.mean()) for way in (fit.ways[0], fit.selected))
     paid, now = (amount_text(cost, fit.unit, beside=[raw, ours]) for cost in (raw, ours))
     if not fit.has_left_plain:
         return (
@@ -166,8 +166,8 @@ def worth_sentence(fit: JudgedRecalibration) -> str:
             f"per case{_in_a_year(fit, raw)}."
         )
     return (
-        f"On the {cases} following the raw forecast cost {paid} per case; {correction_words(fit.ladder)}, it costs "
-        f"{now}: {_difference(fit, fit.change(fit.taken))}."
+        f"On the {cases} following the raw forecast cost {paid} per case; {correction_words(fit.selection)}, it costs "
+        f"{now}: {_difference(fit, fit.change(fit.selected))}."
     )
 
 
@@ -211,12 +211,12 @@ def _at(fit: JudgedRecalibration) -> str:
     return f" at {number_text(yearly.cases, 3)} cases a year{alike}"
 
 
-def taken_sentences(ladder: Ladder) -> tuple[str, ...]:
-    """Which rung was taken and why, and what has to be done for newer errors to be seen, where these count more."""
-    if not any(rung.name == "fresh_errors" and rung.climbed for rung in ladder.rungs):
-        return (ladder.reason,)
+def selected_sentences(selection: ModelSelection) -> tuple[str, ...]:
+    """Which candidate was selected and why, and how newer errors come to be seen, where these count more."""
+    if not any(candidate.name == "recent_errors" and candidate.accepted for candidate in selection.candidates):
+        return (selection.reason,)
     return (
-        ladder.reason,
+        selection.reason,
         "Newer errors count more, but the correction knows none after the past cases: `stakes refit` with a longer "
         "table lets it see them.",
     )
@@ -226,30 +226,30 @@ def recalibration_alarms(fit: JudgedRecalibration) -> tuple[str, ...]:
     """Why not to rely on the correction, and what to do; nothing where the test cases raise no such doubt.
 
     Told are a corrected forecast that was more expensive than the one that came, even if that may be chance, or beyond
-    doubt than a lower rung or today's actions, and one whose decisions cost beyond doubt more than it expects, by a
-    quarter or more of what lies above perfect foresight.
+    doubt than a simpler candidate or today's actions, and one whose decisions cost beyond doubt more than it expects,
+    by a quarter or more of what lies above perfect foresight.
     """
     return (*_dearer(fit), *_ignorant(fit))
 
 
 def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
-    if fit.has_left_plain and (change := fit.change(fit.taken)).mean > 0:
+    if fit.has_left_plain and (change := fit.change(fit.selected)).mean > 0:
         doubt = "beyond doubt" if change.significant else "which may be chance"
         yield (
             f"Take care: the raw forecast was cheaper on the test cases than the corrected one, "
-            f"{_costs(fit, fit.ways[0])}, {doubt}. {_on_past_cases(fit, fit.ladder.rungs[0].cost)} Follow the raw "
-            "forecast before you know more."
+            f"{_costs(fit, fit.ways[0])}, {doubt}. {_on_past_cases(fit, fit.selection.candidates[0].cost)} "
+            "Follow the raw forecast before you know more."
         )
-    elif (rung := _cheaper_rung(fit)) is not None:
-        paid = rung.cost + rung.cost_change.mean
-        less, more = (amount_text(cost, fit.unit, beside=[rung.cost, paid]) for cost in (rung.cost, paid))
-        past = next(each.cost for each in fit.ladder.rungs if each.name == rung.name)
+    elif (candidate := _cheaper_candidate(fit)) is not None:
+        paid = candidate.cost + candidate.cost_change.mean
+        less, more = (amount_text(cost, fit.unit, beside=[candidate.cost, paid]) for cost in (candidate.cost, paid))
+        past = next(each.cost for each in fit.selection.candidates if each.name == candidate.name)
         yield (
-            f"Take care: a lower rung of the ladder, {fit.ladder.words(rung.name)}, was cheaper on the test cases than "
-            f"what was taken, {less} per case against {more}, beyond doubt. {_on_past_cases(fit, past)}"
+            f"Take care: a simpler candidate, {fit.selection.words(candidate.name)}, was cheaper on the test cases "
+            f"than what was selected, {less} per case against {more}, beyond doubt. {_on_past_cases(fit, past)}"
         )
     today = fit.way("today")
-    if today is not None and fit.change(fit.taken, today).low > 0:
+    if today is not None and fit.change(fit.selected, today).low > 0:
         yield (
             f"Take care: today's actions were cheaper on the test cases than those of the forecast, "
             f"{_costs(fit, today)}, beyond doubt. Do not change how you decide before you know why."
@@ -258,34 +258,34 @@ def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
 
 def _on_past_cases(fit: JudgedRecalibration, cost: float | None) -> str:
     """What past cases said of something that cost so much there and was cheaper on the test cases."""
-    taken = fit.ladder.taken.cost
-    if cost is not None and taken is not None and cost <= taken:
-        return "It was so on past cases, too: what was taken has the better score, at hardly more cost there."
+    selected = fit.selection.selected.cost
+    if cost is not None and selected is not None and cost <= selected:
+        return "It was so on past cases, too: what was selected has the better score, at hardly more cost there."
     return "Past cases said otherwise: something may have changed."
 
 
 def _costs(fit: JudgedRecalibration, way: Policy) -> str:
-    """What a way costs, and what the forecast that was taken does."""
-    ours, others = (sampled.estimate for sampled in fit.pair(fit.taken, way))
+    """What a way costs, and what the selected forecast does."""
+    ours, others = (sampled.estimate for sampled in fit.pair(fit.selected, way))
     paid, less = (amount_text(cost, fit.unit, beside=[ours, others]) for cost in (ours, others))
     return f"{less} per case against {paid}"
 
 
-def _cheaper_rung(fit: JudgedRecalibration) -> RungOnTest | None:
-    """The cheapest of the lower rungs that were cheaper beyond doubt."""
-    names = [rung.name for rung in fit.ladder.rungs]
-    place = names.index(fit.ladder.taken.name)
-    lower = [rung for rung in fit.ladder.tested if names.index(rung.name) < place]
-    proven = [rung for rung in lower if fit.stated(rung.cost_change).low > 0]
-    return min(proven, key=lambda rung: rung.cost, default=None)
+def _cheaper_candidate(fit: JudgedRecalibration) -> TestedCandidate | None:
+    """The cheapest of the simpler candidates that were cheaper beyond doubt."""
+    names = [candidate.name for candidate in fit.selection.candidates]
+    place = names.index(fit.selection.selected.name)
+    lower = [candidate for candidate in fit.selection.tested if names.index(candidate.name) < place]
+    proven = [candidate for candidate in lower if fit.stated(candidate.cost_change).low > 0]
+    return min(proven, key=lambda candidate: candidate.cost, default=None)
 
 
 def _ignorant(fit: JudgedRecalibration) -> Iterator[str]:
     expected, foresight = fit.judged.values("expected_cost", fit.version), fit.judged.values("foresight_cost")
-    gap, regret = fit.mean_of(expected - fit.taken.cost), float((fit.taken.cost - foresight).mean())
+    gap, regret = fit.mean_of(expected - fit.selected.cost), float((fit.selected.cost - foresight).mean())
     if not (gap.high < 0 and -gap.mean >= _SERIOUS * regret):
         return
-    costs = [float(expected.mean()), float(fit.taken.cost.mean())]
+    costs = [float(expected.mean()), float(fit.selected.cost.mean())]
     hoped, paid = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     ratio = spread_and_error_ratio(fit, fit.version)
     narrow = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})."
@@ -300,8 +300,8 @@ def _ignorant(fit: JudgedRecalibration) -> Iterator[str]:
 def reliability_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
     """Whether the forecast knows what its decisions cost, and how spread and error compare, before and after."""
     expected = fit.judged.values("expected_cost", fit.version)
-    gap = fit.mean_of(expected - fit.taken.cost)
-    costs = [float(expected.mean()), float(fit.taken.cost.mean())]
+    gap = fit.mean_of(expected - fit.selected.cost)
+    costs = [float(expected.mean()), float(fit.selected.cost.mean())]
     hoped, paid = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     errors = [float(fit.judged.values("error", version).mean()) for version in fit.versions]
     bias = [f"{number_text(abs(error), 3)} too {'low' if error < 0 else 'high'}" for error in errors]
@@ -368,7 +368,7 @@ def judged_recalibration_of(recalibration: "Recalibration") -> JudgedRecalibrati
     }
     return JudgedRecalibration(
         recalibration.judged,
-        recalibrator.ladder_,
+        recalibrator.selection_,
         recalibrator.state_.form,
         recalibrator.state_.targets,
         recalibrator.cost,
@@ -386,12 +386,12 @@ def _learned_from(recalibration: "Recalibration") -> str:
 
 
 def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
-    if fit.ladder.tested:
+    if fit.selection.tested:
         figure, table = (
-            ladder_figure(fit, fit.ladder, refitted=False),
-            ladder_table(fit.ladder, fit.unit, refitted=False),
+            selection_figure(fit, fit.selection, refitted=False),
+            selection_table(fit.selection, fit.unit, refitted=False),
         )
-        yield Section("ladder", "What is each step worth?", taken_sentences(fit.ladder), (figure,), (table,))
+        yield Section("selection", "What is each step worth?", selected_sentences(fit.selection), (figure,), (table,))
     yield Section("ways", "What each way to decide costs", _doubts(fit), (money_figure(fit),), (money_table(fit),))
     figures = (reliability_figure(fit),) if fit.has_left_plain or fit.form != "points" else ()
     title = "Reliability before and after" if fit.has_left_plain else "Reliability of the raw forecast"

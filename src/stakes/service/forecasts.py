@@ -147,9 +147,9 @@ def _forecasts(bundle: Bundle) -> dict[str, ServedForecast]:
 
 
 def _called(forecaster: DecisionAwareForecaster) -> str:
-    """By its decision weight, or by the rung of the ladder where that is below decision weights."""
-    ladder, weight = forecaster.ladder_, forecaster.decision_weight_
-    return f"weight {weight:g}" if weight or ladder is None else forecast_words(ladder)
+    """By its decision weight, or by the candidate where that is below decision weights."""
+    selection, weight = forecaster.selection_, forecaster.decision_weight_
+    return f"weight {weight:g}" if weight or selection is None else forecast_words(selection)
 
 
 def _chosen(name: str, title: str, bundle: Bundle) -> ServedForecast:

@@ -12,7 +12,7 @@ from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
 from stakes.json_values import json_value
-from stakes.reports.selection_text import rung_title
+from stakes.reports.selection_text import candidate_title
 from stakes.service import schemas
 from stakes.service.cost import ServedCost
 from stakes.service.refusals import RequestError, naming_field
@@ -174,7 +174,7 @@ class RecalibratedService:
                     versions=dict(opened.versions),
                     data={"file": data.file, "rows": data.rows, "first": data.first, "last": data.last},
                     metrics={},
-                    reason=opened.recalibrator.ladder_.reason,
+                    reason=opened.recalibrator.selection_.reason,
                 )
             ],
             takes_tables=True,
@@ -210,5 +210,5 @@ class RecalibratedService:
         return self._opened.alarms if name == _CORRECTED else ()
 
     def _title(self, name: str) -> str:
-        rung = rung_title(self._opened.recalibrator.ladder_.taken.name)
-        return "As it came" if name == _RAW else f"Corrected ({rung})"
+        candidate = candidate_title(self._opened.recalibrator.selection_.selected.name)
+        return "As it came" if name == _RAW else f"Corrected ({candidate})"

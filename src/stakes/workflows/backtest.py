@@ -34,7 +34,7 @@ _SHOWN: tuple[str, ...] = (
     "origin",
     "first",
     "cases",
-    "rung",
+    "candidate",
     "decision_weight",
     "cost",
     "weight_0_cost",
@@ -43,7 +43,7 @@ _SHOWN: tuple[str, ...] = (
 )
 _SHOWN += ("weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all of the table
 _TABLE, _RESULTS, _CHECKPOINTS = "table.csv", "results.json", "checkpoints"
-_FITTED, _WEIGHT, _RUNG = "fitted_cases", "decision_weight", "rung"  # columns of the judged cases
+_FITTED, _WEIGHT, _CANDIDATE = "fitted_cases", "decision_weight", "candidate"  # columns of the judged cases
 _RIVALS = {"weight_0": "weight 0", "climatology": "the best constant action", "today": "today"}
 
 
@@ -66,7 +66,7 @@ class Backtest:
         """What all origins say together."""
         overall = self.table.iloc[-1]
         known = {rival: words for rival, words in _RIVALS.items() if overall.get(f"{rival}_cases")}
-        if _RUNG in self.table and not self.table["weight_0_change"].any():  # no decision weight was ever taken
+        if _CANDIDATE in self.table and not self.table["weight_0_change"].any():  # no decision weight was ever selected
             known.pop("weight_0", None)
         compared = (self._against(overall, rival, words) for rival, words in known.items())
         return (*compared, f"Report: {self.folder / REPORT}")
@@ -169,8 +169,8 @@ def _judged(
     metrics = judge_forecaster(forecaster, later).metrics
     if metrics.weight_0 is None:  # it was chosen
         metrics = replace(metrics, weight_0=metrics.chosen)
-    ladder, facts = forecaster.ladder_, {_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)}
-    return metrics.table().assign(**facts, **({} if ladder is None else {_RUNG: ladder.taken.name}))
+    selection, facts = forecaster.selection_, {_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)}
+    return metrics.table().assign(**facts, **({} if selection is None else {_CANDIDATE: selection.selected.name}))
 
 
 def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
@@ -189,7 +189,7 @@ def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:
         "last": str(labels.iloc[-1]),
         _FITTED: int(part[_FITTED].iloc[0]) if part[_FITTED].nunique() == 1 else None,
         "cases": len(part),
-        **({_RUNG: ", ".join(part[_RUNG].unique())} if _RUNG in part else {}),
+        **({_CANDIDATE: ", ".join(part[_CANDIDATE].unique())} if _CANDIDATE in part else {}),
         _WEIGHT: float(weights[0]) if len(weights) == 1 else float("nan"),
         "cost": float(part["cost"].mean()),
     }

@@ -27,7 +27,7 @@ from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection import Ladder
+from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
 from stakes.forecasting.answers import require_one_decision_maker
@@ -38,7 +38,7 @@ from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import JudgedFit
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
-from stakes.reports.selection_text import CHANGES, shown_ladder
+from stakes.reports.selection_text import CHANGES, shown_selection
 from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.checkpoints import MANIFEST
@@ -52,7 +52,7 @@ from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
 
-_HEADROOM, _LADDER = "headroom.json", "ladder.json"
+_HEADROOM, _SELECTION = "headroom.json", "selection.json"
 _CHECKPOINTS, _SERVICE_CHECKPOINTS = "checkpoints", "checkpoints/service"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
@@ -64,9 +64,9 @@ class FitResult:
     folder: Path  # where it was made
     table: pd.DataFrame  # what it was worth on the test cases, one row per metric
     sentences: tuple[str, ...]  # what to know about it
-    decision_weight: float | None  # the weight that was taken; None where nothing was trained
+    decision_weight: float | None  # the selected weight; None where nothing was trained
     unit: str = ""  # of the cost
-    ladder: Ladder | None = None  # what each rung was worth; None where the ladder was not climbed
+    selection: ModelSelection | None = None  # what each candidate was worth; None without model selection
     by_parameter: pd.DataFrame | None = None
 
     @property
@@ -76,20 +76,20 @@ class FitResult:
         many = (
             () if self.by_parameter is None else (("all test cases, for one decision maker each", self.by_parameter),)
         )
-        if self.ladder is None:
+        if self.selection is None:
             return (judged, *many)
-        title = f"the ladder on {self.ladder.cases:,} validation cases: {CHANGES}"
-        return ((title, shown_ladder(self.ladder, self.unit, refitted=True)), judged, *many)
+        title = f"model selection on {self.selection.cases:,} validation cases: {CHANGES}"
+        return ((title, shown_selection(self.selection, self.unit, refitted=True)), judged, *many)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {
             "folder": str(self.folder),
             "decision_weight": self.decision_weight,
-            "rung": None if self.ladder is None else self.ladder.taken.name,
+            "candidate": None if self.selection is None else self.selection.selected.name,
             "unit": self.unit,
             "sentences": list(self.sentences),
-            "ladder": None if self.ladder is None else self.ladder.record(),
+            "selection": None if self.selection is None else self.selection.record(),
             "evaluation": without_noise(self.table),
             **({} if self.by_parameter is None else {"by_parameter": without_noise(self.by_parameter)}),
         }
@@ -172,20 +172,20 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         by_parameter = judge_by_parameter(forecaster, test, judgement.block)
         study.save(out / "evaluation")
         save_cases(out, test)
-        forecaster.ladder_ = forecaster.tested_ladder(test.feature_table, test.outcome_table, times=test.times)
+        forecaster.selection_ = forecaster.tested_selection(test.feature_table, test.outcome_table, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = _about(inputs, headroom, metrics, forecaster, execution) | {"parts": to_plain(parts) if parts else None}
     about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
     save_moments(out, inputs.served.feature_table)
-    if forecaster.ladder_ is not None:
-        write_json(out / _LADDER, forecaster.ladder_.record())
+    if forecaster.selection_ is not None:
+        write_json(out / _SELECTION, forecaster.selection_.record())
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
     if study is not None:
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
-        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.ladder_)
+        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.selection_)
         about |= {"alarms": alarm_sentences(judged)}
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     return _finished(inputs, out, AboutFit.read(kept), judged, forecaster)
@@ -207,14 +207,14 @@ def _finished(
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = bundle_files(out)
     evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
-    others = [name for name in (FEATURE_MOMENTS, _LADDER) if (out / name).is_file()]
+    others = [name for name in (FEATURE_MOMENTS, _SELECTION) if (out / name).is_file()]
     if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
         record_file(out, *fresh)
     if judged is not None and not (out / REPORT).exists():
         write_fit_report(judged, out)
     said, weight, unit = _sentences(about, judged, out), forecaster.decision_weight_, inputs.spec.unit
     by_parameter = _by_parameter(inputs, about)
-    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.ladder_, by_parameter)
+    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.selection_, by_parameter)
 
 
 def _by_parameter(inputs: FitInputs, about: AboutFit) -> pd.DataFrame | None:
@@ -288,7 +288,7 @@ def _fitted(cases: TableCases) -> dict[str, Any]:
 
 
 def _reason(forecaster: DecisionAwareForecaster) -> str:
-    chosen = forecaster.ladder_ or forecaster.frontier_
+    chosen = forecaster.selection_ or forecaster.frontier_
     return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
 
 
@@ -304,12 +304,12 @@ def _correction(forecaster: DecisionAwareForecaster) -> str:
 
 
 def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
-    """What speaks against the forecast, what was taken and why, and how it did on the test cases."""
+    """What speaks against the forecast, what was selected and why, and how it did on the test cases."""
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if judged is None:
         return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
-    if judged.ladder is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
+    if judged.selection is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
     others = (*today_sentence(judged), judged.provenance["fitted on"])
     return (*alarm_sentences(judged), *sentences, *others, f"Report: {out / REPORT}")

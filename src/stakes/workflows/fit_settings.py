@@ -25,11 +25,11 @@ class FitSettings:
         members: members of a forecast
         ensemble: models of different seeds, pooled
         decision_member_count: members to decide from in training; by default the 10 of the score
-        ladder: climb from climatology over the linear forecast to decision weights, each step only with proof
-        fresh_errors: correct members by the errors of validation cases, where that is proven to help
+        model_selection: select from climatology, linear, network and decision weights, each step only with proof
+        recent_errors: correct members by the errors of validation cases, where that is proven to help
         epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by
-        validation_fraction: share of the others, their last ones, by which training stops and a weight is taken
+        validation_fraction: share of the others, their last ones, by which training stops and a weight is selected
         tolerance: per cent by which a decision weight may make the score worse; no limit by default
         block: neighbouring cases that belong together; a week by default, in short records at least three days
         seed: of all that is random
@@ -48,8 +48,8 @@ class FitSettings:
     members: int = 500
     ensemble: int = 1
     decision_member_count: int | None = None
-    ladder: bool = True
-    fresh_errors: bool = True
+    model_selection: bool = True
+    recent_errors: bool = True
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25

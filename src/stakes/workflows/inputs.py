@@ -28,7 +28,7 @@ from stakes.training.execution import Execution
 from stakes.workflows.fit_settings import FitSettings
 
 _SHARED = (
-    *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "ladder", "fresh_errors"),
+    *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "model_selection", "recent_errors"),
     *("epochs", "validation_fraction", "tolerance"),
 )
 _KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
@@ -199,14 +199,14 @@ class FitInputs:
 
     @property
     def too_few_notes(self) -> tuple[str, ...]:
-        """A sentence where a fit to all but the cases to judge by is to choose a rung or a weight, and cannot."""
+        """A sentence where a fit to all but the cases to judge by is to choose a candidate or a weight, and cannot."""
         request, (cases, _) = self.request, self.split
         if request.decision_weight != "auto":
             return ()
         divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
         few = too_few_to_choose(len(divided.judged), divided.block)
-        taken = "the linear forecast" if request.ladder else "weight 0"
-        return (f"of the validation rows {few}: {taken} will be taken, whatever the others cost",) if few else ()
+        selected = "the linear forecast" if request.model_selection else "weight 0"
+        return (f"of the validation rows {few}: {selected} will be selected, whatever the others cost",) if few else ()
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""

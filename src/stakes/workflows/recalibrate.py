@@ -37,18 +37,18 @@ from stakes.evaluation.case_metrics import (
     todays_notes,
 )
 from stakes.evaluation.intervals import block_length, paired_difference
-from stakes.evaluation.selection import Ladder
+from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.decisions import decision_notes, decision_table
 from stakes.forecasting.selection import past_parts
 from stakes.reports.recalibration_report import (
     judged_recalibration_of,
     recalibration_alarms,
+    selected_sentences,
     summary_sentences,
-    taken_sentences,
     write_recalibration_report,
 )
-from stakes.reports.selection_text import CHANGES, shown_ladder
+from stakes.reports.selection_text import CHANGES, shown_selection
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text, number_text
 from stakes.workflows.decide import DecidedCases, overlap_notes
@@ -82,24 +82,24 @@ class RecalibrateResult:
     sentences: tuple[str, ...]  # what to know about it
 
     @property
-    def ladder(self) -> Ladder:
-        """What each rung was worth."""
-        return self.recalibration.recalibrator.ladder_
+    def selection(self) -> ModelSelection:
+        """What each candidate was worth."""
+        return self.recalibration.recalibrator.selection_
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
         """What people are shown, each with its title."""
-        title = f"the ladder on {self.ladder.cases:,} past cases: {CHANGES}"
-        return ((title, shown_ladder(self.ladder, self.recalibration.cost_spec.unit)),)
+        title = f"model selection on {self.selection.cases:,} past cases: {CHANGES}"
+        return ((title, shown_selection(self.selection, self.recalibration.cost_spec.unit)),)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {
             "folder": str(self.folder),
-            "rung": self.ladder.taken.name,
+            "candidate": self.selection.selected.name,
             "unit": self.recalibration.cost_spec.unit,
             "sentences": list(self.sentences),
-            "ladder": to_plain(self.ladder),
+            "selection": to_plain(self.selection),
         }
 
 
@@ -181,7 +181,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         alarms = recalibration_alarms(judged_recalibration_of(recalibration))
         recalibration = replace(recalibration, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
     save_recalibration(out, recalibration)
-    sentences = (*_worth(recalibration, out), *taken_sentences(recalibrator.ladder_), *new_notes)
+    sentences = (*_worth(recalibration, out), *selected_sentences(recalibrator.selection_), *new_notes)
     return RecalibrateResult(out, recalibration, sentences), given
 
 

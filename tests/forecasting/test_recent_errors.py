@@ -10,7 +10,7 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.errors import InterruptedTraining
-from stakes.forecasting.answers import NewestRows, fresh_corrections
+from stakes.forecasting.answers import NewestRows, recent_corrections
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 FEATURES, OUTCOME = torch.arange(100.0)[:, None], torch.arange(100.0)[:, None]
@@ -41,19 +41,19 @@ def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
 
 def test_each_block_is_forecast_by_a_fit_on_what_was_known() -> None:
     trainings = Trainings()
-    found = fresh_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, whatever)
+    found = recent_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, whatever)
     assert [known.stop for known in trainings.known] == [57, 67, 77, 87]  # 70, 80 and 90 less the lead
     assert found["chosen"].overall.shift == (57.0, 67.0, 77.0, 87.0)
 
 
 def test_the_models_of_the_search_may_be_corrected_themselves() -> None:
-    found = fresh_corrections(ROWS, Trainings().fitted(slice(0, 57)), None, whatever)
+    found = recent_corrections(ROWS, Trainings().fitted(slice(0, 57)), None, whatever)
     assert found["chosen"].overall.shift == (57.0,)
 
 
 def test_nothing_is_trained_where_the_errors_of_the_search_say_nothing() -> None:
     trainings = Trainings()
-    found = fresh_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, lambda *_: None)
+    found = recent_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, lambda *_: None)
     assert found == {"chosen": None}
     assert len(trainings.known) == 1
 
@@ -69,14 +69,14 @@ def test_weight_0_beside_it_is_corrected_by_its_own_errors() -> None:
         return whatever(members, outcome) if len(judged) != 2 else None  # none for weight 0 of the search
 
     judged: list[Tensor] = []
-    found = fresh_corrections(ROWS, drawn(slice(0, 57)), drawn, judge)
+    found = recent_corrections(ROWS, drawn(slice(0, 57)), drawn, judge)
     assert found["baseline"] is None
     assert found["chosen"] is not None
     assert len(trainings.known) == 4
 
 
 def test_no_row_is_left_where_the_lead_is_longer_than_the_validation() -> None:
-    assert fresh_corrections(ROWS._replace(first=100), Trainings().fitted(slice(0, 57)), None, whatever) == {}
+    assert recent_corrections(ROWS._replace(first=100), Trainings().fitted(slice(0, 57)), None, whatever) == {}
 
 
 # In the estimator
@@ -98,7 +98,7 @@ def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
 
 def test_what_every_fit_lags_behind_is_learned(record) -> None:
     features, outcome = record
-    raw = forecaster(fresh_errors=False).fit(features[:900], outcome[:900])
+    raw = forecaster(recent_errors=False).fit(features[:900], outcome[:900])
     fresh = forecaster().fit(features[:900], outcome[:900])
     assert raw.correction_ is None
     assert fresh.correction_.overall.shift[0] == pytest.approx(0.004 * 790 / 2, abs=0.2)  # of fits on 675 to 900 rows

@@ -1,17 +1,17 @@
-"""What the ladder takes, what that is worth, and what it costs to find out.
+"""What model selection selects, what that is worth, and what it costs to find out.
 
-    python -m benchmarks.ladder problems [--reference FOLDER] [--seeds 1] [--jobs 2] [--json FILE]
-    python -m benchmarks.ladder gaussian [--draws 50] [--jobs 2] [--json FILE]
-    python -m benchmarks.ladder stale PJM_CSV [--seeds 3] [--jobs 2] [--json FILE]
-    python -m benchmarks.ladder time [--json FILE]
+    python -m benchmarks.selection problems [--reference FOLDER] [--seeds 1] [--jobs 2] [--json FILE]
+    python -m benchmarks.selection gaussian [--draws 50] [--jobs 2] [--json FILE]
+    python -m benchmarks.selection stale PJM_CSV [--seeds 3] [--jobs 2] [--json FILE]
+    python -m benchmarks.selection time [--json FILE]
 
-`problems` fits the whole ladder to every real problem of `benchmarks.forecast_quality` and judges the forecast that it
-took on the test rows, beside the linear forecast that was fitted to the same rows; p-values of the cost are adjusted by
-Holm's method. `gaussian` draws records whose truth is linear with normal errors, where the linear rung is right.
+`problems` fits every candidate to every real problem of `benchmarks.forecast_quality` and judges the selected forecast
+on the test rows, beside the linear forecast that was fitted to the same rows; p-values of the cost are adjusted by
+Holm's method. `gaussian` draws records whose truth is linear with normal errors, where the linear candidate is right.
 `stale` decides for every hour of the next day's load at 50 : 0.5 with a quadratic term: from a forecast that was
 fitted once, as it is and corrected by its errors on the validation days, and from one that was fitted again on these
 days as well.
-`time` takes a fit with the ladder and one without it by turns, in seconds of one core.
+`time` takes a fit with model selection and one without it by turns, in seconds of one core.
 """
 
 import argparse
@@ -57,23 +57,23 @@ def fitted(problem: Problem, cost: Cost, **settings: Any) -> stakes.DecisionAwar
 
 
 def on_problem(name: str, label: str, seed: int, reference: Path | None) -> dict[str, Any]:
-    """The ladder of one problem and cost, and what it and the linear forecast cost on each test row."""
+    """Model selection on one problem and cost, and what its forecast and the linear forecast cost on each test row."""
     torch.set_num_threads(1)
     problem = problems(reference)[name]()
     cost, rows = problem.costs[label], problem.test_rows
     start = time.process_time()
     forecaster = fitted(problem, cost, random_state=seed)
     seconds = time.process_time() - start
-    linear = fitted(problem, cost, model="linear", decision_weight=0.0, fresh_errors=False, random_state=seed)
+    linear = fitted(problem, cost, model="linear", decision_weight=0.0, recent_errors=False, random_state=seed)
     test = problem.features[rows], problem.outcomes[rows]
-    ladder = forecaster.tested_ladder(*test, times=problem.times[rows])
-    assert ladder is not None
+    selection = forecaster.tested_selection(*test, times=problem.times[rows])
+    assert selection is not None
     return {
         "times": problem.times[rows],
-        "taken": ladder.taken.name,
-        "parameters": ladder.taken.parameters,
+        "selected": selection.selected.name,
+        "parameters": selection.selected.parameters,
         "seconds": seconds,
-        "rungs": {rung.name: rung.cost for rung in ladder.tested},
+        "candidates": {candidate.name: candidate.cost for candidate in selection.tested},
         "ours": forecaster.assess(*test)["cost"],
         "linear": linear.assess(*test)["cost"],
     }
@@ -92,7 +92,7 @@ def real_problems(options: argparse.Namespace) -> dict[str, Any]:
     calls = {cell: (*cell, options.reference) for cell in cells}
     came = {}
     for cell, row in called_for_each(on_problem, calls, options.jobs):
-        print(*cell, row["taken"], f"{row['seconds']:.0f} s", flush=True)
+        print(*cell, row["selected"], f"{row['seconds']:.0f} s", flush=True)
         came[cell] = row
     table = {}
     for name, label, _ in cells:
@@ -111,33 +111,35 @@ def compared(seeds: Sequence[dict[str, Any]]) -> Row:
     resampling = Resampling(len(times), len(seeds), block=block_length(len(times), times))
     change = resampling.mean((ours - linear)[None])
     return {
-        "taken": dict(Counter(each["taken"] for each in seeds)),
+        "selected": dict(Counter(each["selected"] for each in seeds)),
         "cost": float(ours.mean()),
         "linear cost": float(linear.mean()),
         "less linear": list(change.interval()),
         "p": p_value(change),
-        "rungs": {name: np.mean([each["rungs"][name] for each in seeds]).item() for name in seeds[0]["rungs"]},
+        "candidates": {
+            name: np.mean([each["candidates"][name] for each in seeds]).item() for name in seeds[0]["candidates"]
+        },
         "seconds": float(np.mean([each["seconds"] for each in seeds])),
     }
 
 
 def gaussian_draw(seed: int) -> str:
-    """Which rung is taken where the truth is linear Gaussian."""
+    """Which candidate is selected where the truth is linear Gaussian."""
     torch.set_num_threads(1)
     random = np.random.default_rng(seed)
     features = random.normal(size=(GAUSSIAN_ROWS, 4))
     outcome = features @ [1.0, 0.5, -0.3, 0.0] + 0.7 * random.normal(size=GAUSSIAN_ROWS)
     cost = stakes.ImbalanceCost(9.0, 1.0, -50.0, 50.0)
     forecaster = stakes.DecisionAwareForecaster(cost, members=MEMBERS, device="cpu", random_state=seed)
-    ladder = forecaster.fit(features, outcome).ladder_
-    assert ladder is not None
-    return ladder.taken.name
+    selection = forecaster.fit(features, outcome).selection_
+    assert selection is not None
+    return selection.selected.name
 
 
 def gaussian(options: argparse.Namespace) -> dict[str, Any]:
     calls = {seed: (seed,) for seed in range(options.draws)}
-    taken = Counter(name for _, name in called_for_each(gaussian_draw, calls, options.jobs))
-    return {"draws": options.draws, "taken": dict(taken)}
+    selected = Counter(name for _, name in called_for_each(gaussian_draw, calls, options.jobs))
+    return {"draws": options.draws, "selected": dict(selected)}
 
 
 def stale_load(path: Path) -> tuple[Floats, Floats, NDArray[np.datetime64]]:
@@ -180,7 +182,7 @@ def stale_seed(path: Path, seed: int) -> dict[str, Floats]:
         forecaster = stakes.DecisionAwareForecaster(cost, **(given | settings))
         return forecaster.fit(features[known], outcomes[known], times=days[known])
 
-    once, again = fitted_forecast(refit_on_all_rows=False, fresh_errors=False), fitted_forecast()
+    once, again = fitted_forecast(refit_on_all_rows=False, recent_errors=False), fitted_forecast()
     validation = slice(train - once.validation_cases_ + 1, train)
     correction = stakes.Correction.fit(once.sample(features[validation]).astype(np.float64), outcomes[validation])
     members = {"fitted once": once.sample(features[test]), "fitted again": again.sample(features[test])}
@@ -202,17 +204,17 @@ def stale(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def timed(options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of one core with the ladder, over those without."""
+    """Seconds of one core with model selection, over those without."""
     torch.set_num_threads(1)
     known, table = problems(options.reference), {}
     for name in (each for each in TIMED if any(part in each for part in options.problems)):
         problem = known[name]()
         cost = list(problem.costs.values())[-1]
         seconds = {}
-        for ladder in (False, True):
+        for selection in (False, True):
             start = time.process_time()
-            fitted(problem, cost, ladder=ladder)
-            seconds[ladder] = time.process_time() - start
+            fitted(problem, cost, selection=selection)
+            seconds[selection] = time.process_time() - start
         table[name] = {"without": seconds[False], "with": seconds[True], "ratio": seconds[True] / seconds[False]}
         print(name, table[name], flush=True)
     return table
@@ -227,7 +229,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ladder")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.selection")
     parser.add_argument("what", choices=list(COMMANDS))
     parser.add_argument("pjm", type=Path, nargs="?", help="the hourly loads and temperatures of `stale`")
     parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")

@@ -1,4 +1,4 @@
-"""The estimator climbs only as far as its rows prove."""
+"""The estimator selects no more than its rows prove."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from stakes.actions.check_cost import gradient_objection
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.data.case_table import CaseTable, neighbouring_sets
 from stakes.errors import InterruptedTraining
-from stakes.evaluation.selection import RUNGS
+from stakes.evaluation.selection import CANDIDATES
 from stakes.models.linear import LinearModel
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
@@ -45,13 +45,13 @@ def curved() -> stakes.DecisionAwareForecaster:
 
 
 def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwareForecaster) -> None:
-    assert straight.ladder_ is not None
-    assert straight.ladder_.taken.name == straight.kind_ == "linear"
-    assert [rung.name for rung in straight.ladder_.rungs] == [
+    assert straight.selection_ is not None
+    assert straight.selection_.selected.name == straight.kind_ == "linear"
+    assert [candidate.name for candidate in straight.selection_.candidates] == [
         "climatology",
         "linear",
         "network",
-        "fresh_errors",
+        "recent_errors",
         "decision",
     ]
     (model,) = straight.models_
@@ -64,58 +64,60 @@ def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwar
 def test_a_short_record_proves_little_and_is_forecast_linearly() -> None:
     features, outcome = rows("linear", 400)
     found = forecaster(weights=(0.0,), block=5).fit(features, 0.3 * outcome + np.random.default_rng(1).normal(size=400))
-    assert found.ladder_ is not None
-    assert found.ladder_.taken.name == "linear"
-    assert found.ladder_.taken.why.endswith("% better, and it is left only with proof")
+    assert found.selection_ is not None
+    assert found.selection_.selected.name == "linear"
+    assert found.selection_.selected.why.endswith("% better, and it is left only with proof")
 
 
-def test_the_linear_rung_is_fitted_again_on_all_rows(straight: stakes.DecisionAwareForecaster) -> None:
+def test_the_linear_candidate_is_fitted_again_on_all_rows(straight: stakes.DecisionAwareForecaster) -> None:
     features, outcome = rows("linear")
-    alone = forecaster(model="linear", decision_weight=0.0, fresh_errors=False).fit(features, outcome)
+    alone = forecaster(model="linear", decision_weight=0.0, recent_errors=False).fit(features, outcome)
     np.testing.assert_array_equal(straight.sample(features[:3]), alone.sample(features[:3]))
 
 
 def test_where_there_is_nothing_to_know_climatology_stays() -> None:
     features, outcome = rows("nothing", seed=3)
     found = forecaster().fit(features, outcome)
-    assert found.ladder_ is not None
-    assert found.ladder_.taken.name == found.kind_ == "climatology"
+    assert found.selection_ is not None
+    assert found.selection_.selected.name == found.kind_ == "climatology"
     members = found.sample(features[:5])
     np.testing.assert_array_equal(members, np.repeat(members[:1], 5, 0))
     near = np.abs(members[0] - outcome).min(1)  # each member is something that happened
     assert near.max() < 1e-6
 
 
-def test_where_the_truth_is_curved_a_network_is_climbed(curved: stakes.DecisionAwareForecaster) -> None:
-    assert curved.ladder_ is not None
-    assert curved.ladder_.taken.name == curved.kind_ == "network"
-    assert [rung.climbed for rung in curved.ladder_.rungs] == [True, False, True, False]
+def test_where_the_truth_is_curved_a_network_is_accepted(curved: stakes.DecisionAwareForecaster) -> None:
+    assert curved.selection_ is not None
+    assert curved.selection_.selected.name == curved.kind_ == "network"
+    assert [candidate.accepted for candidate in curved.selection_.candidates] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("name", ["straight", "curved"])
-def test_every_rung_is_judged_on_test_rows(name: str, request: pytest.FixtureRequest) -> None:
+def test_every_candidate_is_judged_on_test_rows(name: str, request: pytest.FixtureRequest) -> None:
     found = request.getfixturevalue(name)
     kind = "linear" if name == "straight" else "curved"
     features, outcome = rows(kind, 300, seed=2)
-    tested = found.tested_ladder(features, outcome).tested
-    assert [rung.name for rung in tested] == [rung.name for rung in found.ladder_.rungs]
+    tested = found.tested_selection(features, outcome).tested
+    assert [candidate.name for candidate in tested] == [candidate.name for candidate in found.selection_.candidates]
     paid = -found.score(features, outcome)
-    for rung in tested:
-        assert rung.cost + rung.cost_change.mean == pytest.approx(paid)
+    for candidate in tested:
+        assert candidate.cost + candidate.cost_change.mean == pytest.approx(paid)
     assert tested[0].cost_change.high < 0  # climatology is far more expensive
-    taken = next(rung for rung in tested if rung.name == found.ladder_.taken.name)
-    assert abs(taken.cost_change.mean) < 0.1 * abs(tested[0].cost_change.mean)
+    selected = next(candidate for candidate in tested if candidate.name == found.selection_.selected.name)
+    assert abs(selected.cost_change.mean) < 0.1 * abs(tested[0].cost_change.mean)
 
 
 @pytest.mark.parametrize("name", ["straight", "curved"])
-def test_a_bundle_holds_the_rung_that_was_taken(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_bundle_holds_the_candidate_that_was_selected(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     found = request.getfixturevalue(name)
     features, outcome = rows("linear", 50, seed=3)
     save_bundle(tmp_path / "fit", found)
     again = load_bundle(tmp_path / "fit", cost=COST).forecaster
     np.testing.assert_array_equal(again.sample(features), found.sample(features))
-    assert (again.kind_, again.ladder_) == (found.kind_, found.ladder_)
-    assert again.tested_ladder(features, outcome) == found.ladder_  # the other rungs are not kept
+    assert (again.kind_, again.selection_) == (found.kind_, found.selection_)
+    assert again.tested_selection(features, outcome) == found.selection_  # the other candidates are not kept
     assert np.isfinite(again.refit(*rows("linear", 200, seed=4)).sample(features)).all()
 
 
@@ -129,58 +131,58 @@ def test_a_second_fit_from_a_linear_one_starts_afresh() -> None:
 @pytest.mark.parametrize("count", [3, 40])
 def test_few_rows_prove_nothing_and_are_forecast_linearly(count: int) -> None:
     found = forecaster().fit(*rows("linear", count))
-    assert found.ladder_ is not None
-    assert (found.ladder_.taken.name, len(found.ladder_.rungs)) == ("linear", 2)
-    assert "too few to prove anything" in found.ladder_.reason
+    assert found.selection_ is not None
+    assert (found.selection_.selected.name, len(found.selection_.candidates)) == ("linear", 2)
+    assert "too few to prove anything" in found.selection_.reason
     assert np.isfinite(found.predict(np.zeros((2, 3)))).all()
 
 
 def test_outcomes_that_never_change() -> None:
     features, outcome = rows("linear")
     found = forecaster().fit(features, np.full_like(outcome, 3.0))
-    assert found.ladder_ is not None
-    assert found.ladder_.taken.name == "climatology"
+    assert found.selection_ is not None
+    assert found.selection_.selected.name == "climatology"
     np.testing.assert_allclose(found.predict(features[:3]), 3.0)
 
 
-def test_weights_that_fail_leave_the_rungs_below(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_fail_leave_the_candidates_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stakes.forecasting.forecaster.gradient_objection", lambda *_: "")  # which would train none
     free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
-    found = forecaster(fresh_errors=False).set_params(cost=free).fit(*rows("linear"))
-    assert found.ladder_ is not None
-    assert found.ladder_.taken.name == "linear"
-    assert [rung.why for rung in found.ladder_.rungs if rung.cost is None] == ["it failed"]
+    found = forecaster(recent_errors=False).set_params(cost=free).fit(*rows("linear"))
+    assert found.selection_ is not None
+    assert found.selection_.selected.name == "linear"
+    assert [candidate.why for candidate in found.selection_.candidates if candidate.cost is None] == ["it failed"]
 
 
-def test_errors_that_stay_are_corrected_and_the_next_rungs_too() -> None:
+def test_errors_that_stay_are_corrected_and_the_next_candidates_too() -> None:
     """The level of the newest rows is another than that of those before: a forecast that is not fitted again is off."""
     features, outcome = rows("linear", 1600)
     outcome[1200:] += 2.0
     stale = forecaster(refit_on_all_rows=False, weights=(0.0,)).fit(features, outcome)
-    assert stale.ladder_ is not None
-    assert stale.ladder_.taken.name == "fresh_errors"
+    assert stale.selection_ is not None
+    assert stale.selection_.selected.name == "recent_errors"
     assert stale.correction_ is not None
     assert stale.correction_.overall.shift[0] > 1.5
     fresh = forecaster(members=10).fit(features, outcome)
-    assert fresh.ladder_ is not None
-    rung = next(rung for rung in fresh.ladder_.rungs if rung.name == "fresh_errors")
-    assert (fresh.correction_ is not None) == rung.climbed
-    assert fresh.ladder_.rungs[-1].below == ("fresh_errors" if rung.climbed else "linear")
+    assert fresh.selection_ is not None
+    candidate = next(candidate for candidate in fresh.selection_.candidates if candidate.name == "recent_errors")
+    assert (fresh.correction_ is not None) == candidate.accepted
+    assert fresh.selection_.candidates[-1].below == ("recent_errors" if candidate.accepted else "linear")
 
 
 def test_the_score_of_the_total_is_tried_for_costs_with_a_total() -> None:
     features, outcome = rows("linear", 900)
     several = np.stack([outcome, features[:, 1] - outcome], 1)
-    with_total = forecaster().fit(features, several).ladder_
+    with_total = forecaster().fit(features, several).selection_
     assert with_total is not None
-    assert tuple(rung.name for rung in with_total.rungs) == RUNGS
-    assert with_total.rungs[4].parameters == {"score": "energy=1,total=1"}
-    already = forecaster(scoring_rule="energy=1,total=1", fresh_errors=False).fit(features, several).ladder_
+    assert tuple(candidate.name for candidate in with_total.candidates) == CANDIDATES
+    assert with_total.candidates[4].parameters == {"score": "energy=1,total=1"}
+    already = forecaster(scoring_rule="energy=1,total=1", recent_errors=False).fit(features, several).selection_
     assert already is not None
-    assert [rung.name for rung in already.rungs] == ["climatology", "linear", "network", "decision"]
+    assert [candidate.name for candidate in already.candidates] == ["climatology", "linear", "network", "decision"]
 
 
-def test_a_ladder_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_selection_goes_on_where_it_was(tmp_path: Path) -> None:
     features, outcome = rows("curved", 400)
     asked = iter([False] * 3)  # the two epochs of the network and one of the decision weights
     with pytest.raises(InterruptedTraining):
@@ -188,7 +190,7 @@ def test_a_ladder_goes_on_where_it_was(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"decision"}
     went_on = forecaster().fit(features, outcome, checkpoints=tmp_path)
     at_once = forecaster().fit(features, outcome)
-    assert went_on.ladder_ == at_once.ladder_
+    assert went_on.selection_ == at_once.selection_
     np.testing.assert_array_equal(went_on.sample(features[:3]), at_once.sample(features[:3]))
 
 
@@ -196,18 +198,18 @@ def test_a_forecast_on_trees_may_be_a_linear_one() -> None:
     pytest.importorskip("lightgbm")
     found = forecaster(base="trees").fit(*rows("linear"))
     assert (found.kind_, found.trees_) == ("linear", None)
-    tested = found.tested_ladder(*rows("linear", 200, seed=5))
+    tested = found.tested_selection(*rows("linear", 200, seed=5))
     assert tested is not None
-    assert len(tested.tested) == len(tested.rungs)
+    assert len(tested.tested) == len(tested.candidates)
 
 
-def test_without_the_ladder_the_network_is_taken_whatever_is_proven() -> None:
-    found = forecaster(ladder=False).fit(*rows("linear"))
-    assert (found.ladder_, found.kind_) == (None, "network")
-    assert found.tested_ladder(*rows("linear")) is None
+def test_without_the_selection_the_network_is_selected_whatever_is_proven() -> None:
+    found = forecaster(model_selection=False).fit(*rows("linear"))
+    assert (found.selection_, found.kind_) == (None, "network")
+    assert found.tested_selection(*rows("linear")) is None
     assert found.frontier_ is not None
     given = forecaster(decision_weight=0.0).fit(*rows("linear"))
-    assert (given.ladder_, given.frontier_, given.kind_) == (None, None, "network")
+    assert (given.selection_, given.frontier_, given.kind_) == (None, None, "network")
 
 
 def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
@@ -221,7 +223,7 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
     assert set(far) == {row for row in near if row >= 30}
 
 
-@pytest.mark.parametrize("ladder", [True, False])
+@pytest.mark.parametrize("model_selection", [True, False])
 @pytest.mark.parametrize(
     ("battery", "reason"),
     [
@@ -230,22 +232,23 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
     ],
 )
 def test_decision_weights_without_a_gradient_are_not_trained(
-    battery: stakes.Cost, reason: str, ladder: bool, capsys: pytest.CaptureFixture[str]
+    battery: stakes.Cost, reason: str, model_selection: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = np.random.default_rng(0)
     features = random.normal(size=(160, 2))
     outcomes = 60 + 10 * features @ random.normal(size=(2, 4)) + 20 * random.normal(size=(160, 4))
     settings = {"model": SMALL, "weights": (0.0, 0.5), "members": 10, "training": QUICK, "block": 1}
-    found = stakes.DecisionAwareForecaster(battery, **settings, ladder=ladder, random_state=0, verbose=1)
+    fixed = {"model_selection": model_selection, "random_state": 0, "verbose": 1}
+    found = stakes.DecisionAwareForecaster(battery, **settings, **fixed)
     found.fit(features, outcomes)
     assert {record["decision_weight"] for record in found.training_} == {0.0}
     assert reason in capsys.readouterr().err.partition("decision weights are not trained: ")[2]
     check = stakes.check_program(battery, neighbouring_sets(outcomes, 24, 30))
     assert reason in check.objections[-1]
-    if ladder:
-        assert found.ladder_ is not None
-        last = found.ladder_.rungs[-1]
-        assert (last.name, last.cost, last.climbed) == ("decision", None, False)
+    if model_selection:
+        assert found.selection_ is not None
+        last = found.selection_.candidates[-1]
+        assert (last.name, last.cost, last.accepted) == ("decision", None, False)
         assert reason in last.why
 
 

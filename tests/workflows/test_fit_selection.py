@@ -1,4 +1,4 @@
-"""A fit whose linear rung is taken: what it says and keeps, and that every command works with it."""
+"""A fit whose linear candidate is selected: what it says and keeps, and that every command works with it."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ FIT = ["fit", "linear.csv", "--target", "y", "--cost", COST, *LITTLE, *HERE]
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with linear.csv, `old`, a fit of it without a report, and what that said; read it only."""
-    folder = tmp_path_factory.mktemp("ladder")
+    folder = tmp_path_factory.mktemp("selection")
     generator = np.random.default_rng(0)
     x = generator.normal(size=(300, 2))
     y = 8 + x @ [1.0, -0.5] + 0.5 * generator.normal(size=300)
@@ -50,39 +50,41 @@ def here(done: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
 
 
-def test_the_ladder_is_told_first() -> None:
-    ladder, table, sentences = Path("said.txt").read_text().split("\n\n")
-    title, head, *rungs = ladder.splitlines()
-    assert title.startswith("the ladder on 30 validation cases: changes against the rung held, 95 % intervals, ")
-    assert head.startswith("rung") and head.endswith("result")  # noqa: PT018
-    assert [line.split()[0] for line in rungs] == ["climatology", "linear", "network", "decision", "linear,"]
-    assert [line.split()[-1] for line in rungs[:2]] == ["climbed", "taken"]
+def test_the_selection_is_told_first() -> None:
+    selection, table, sentences = Path("said.txt").read_text().split("\n\n")
+    title, head, *candidates = selection.splitlines()
+    assert title.startswith(
+        "model selection on 30 validation cases: changes against the candidate selected before, 95 % intervals, "
+    )
+    assert head.startswith("candidate") and head.endswith("result")  # noqa: PT018
+    assert [line.split()[0] for line in candidates] == ["climatology", "linear", "network", "decision", "linear,"]
+    assert [line.split()[-1] for line in candidates[:2]] == ["accepted", "selected"]
     assert table.startswith("costs in EUR\n")
     first, headline, *_ = sentences.splitlines()
-    assert first.startswith("Taken is the linear forecast, judged on 30 validation cases: its mean cost is ")
+    assert first.startswith("The linear forecast was selected on 30 validation cases: its mean cost is ")
     assert headline.startswith("On the 60 test cases the linear forecast costs 0.4")
     assert "EUR less per case than climatology (95 % interval " in headline
     assert "weight" not in headline
 
 
-def test_the_ladder_is_kept_in_the_bundle_and_beside_it() -> None:
+def test_the_selection_is_kept_in_the_bundle_and_beside_it() -> None:
     forecaster = load_bundle(Path("old")).forecaster
-    kept = forecaster.ladder_
+    kept = forecaster.selection_
     assert kept is not None
-    assert kept.record() == read_json(Path("old/ladder.json"))
-    assert [rung.name for rung in kept.tested] == ["climatology", "linear", "network", "decision"]
-    assert "ladder.json" in bundle_files(Path("old"))
-    assert (forecaster.kind_, forecaster.decision_weight_, kept.taken.name) == ("linear", 0.0, "linear")
+    assert kept.record() == read_json(Path("old/selection.json"))
+    assert [candidate.name for candidate in kept.tested] == ["climatology", "linear", "network", "decision"]
+    assert "selection.json" in bundle_files(Path("old"))
+    assert (forecaster.kind_, forecaster.decision_weight_, kept.selected.name) == ("linear", 0.0, "linear")
 
 
 def test_each_name_has_one_number() -> None:
-    kept = read_json(Path("old/ladder.json"))
+    kept = read_json(Path("old/selection.json"))
     metrics = load_bundle(Path("old")).about["metrics"]
-    tested = {rung["name"]: rung["test_cost"] for rung in kept["tested"]}
+    tested = {candidate["name"]: candidate["test_cost"] for candidate in kept["tested"]}
     assert tested["climatology"] == pytest.approx(metrics["climatology_cost"]["value"], rel=1e-6)
     assert kept["fitted_again"]["name"] == "linear"
     assert kept["fitted_again"]["test_cost"] == pytest.approx(metrics["cost"]["value"], rel=1e-6)
-    assert not any("cost" in rung for rung in (*kept["rungs"], *kept["tested"]))
+    assert not any("cost" in candidate for candidate in (*kept["candidates"], *kept["tested"]))
     shown = Path("said.txt").read_text()
     head, again = shown.splitlines()[1], next(line for line in shown.splitlines() if line.startswith("linear, fitted"))
     assert "validation cost (EUR)" in head
@@ -93,8 +95,8 @@ def test_each_name_has_one_number() -> None:
 def test_machines_read_it_and_a_finished_fit_says_the_same() -> None:
     assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
     record = json.loads(called(*FIT, "--out", "old", "--json")[1])
-    assert record["ladder"] == read_json(Path("old/ladder.json"))
-    assert (record["rung"], record["decision_weight"]) == ("linear", 0.0)
+    assert record["selection"] == read_json(Path("old/selection.json"))
+    assert (record["candidate"], record["decision_weight"]) == ("linear", 0.0)
 
 
 def test_each_stage_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,7 @@ def test_each_stage_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     assert any(line.endswith("of at most 2") and "epoch" in line for line in lines)
 
 
-def test_an_interrupted_fit_climbs_the_same_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_selects_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = count(1)
 
     @contextmanager
@@ -120,25 +122,25 @@ def test_an_interrupted_fit_climbs_the_same_ladder(monkeypatch: pytest.MonkeyPat
         assert called(*FIT, "--out", "new")[0] == 130
     code, output, _ = called("resume", "new", *HERE)
     assert (code, output.replace("new", "old")) == (0, Path("said.txt").read_text())
-    for name in ("ladder.json", "weights.safetensors"):
+    for name in ("selection.json", "weights.safetensors"):
         assert bundle_files(Path("new"))[name] == bundle_files(Path("old"))[name]
 
 
 def test_without_test_cases_nothing_is_tested() -> None:
     code, output, _ = called(*FIT, "--test-fraction", "0", "--out", "new")
     assert code == 0
-    ladder = load_bundle(Path("new")).forecaster.ladder_
-    assert ladder is not None
-    assert (ladder.tested, ladder.taken.name) == ((), "linear")
-    assert read_json(Path("new/ladder.json")) == ladder.record()
+    selection = load_bundle(Path("new")).forecaster.selection_
+    assert selection is not None
+    assert (selection.tested, selection.selected.name) == ((), "linear")
+    assert read_json(Path("new/selection.json")) == selection.record()
     assert "test cost" not in output
     assert "No case was kept to judge by: no report." in output
 
 
 def test_where_it_is_not_wanted_there_is_none() -> None:
-    code, output, _ = called(*FIT, "--no-ladder", "--tolerance", "2", "--out", "new")
+    code, output, _ = called(*FIT, "--no-model-selection", "--tolerance", "2", "--out", "new")
     assert code == 0
-    assert not Path("new/ladder.json").exists()
+    assert not Path("new/selection.json").exists()
     assert output.startswith("costs in EUR\n")
     assert "weight 0" in output.lower()
 
@@ -154,6 +156,6 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert called("evaluate", "old", "new.csv", "--json")[0] == 0
     assert open_fits([Path("old")], None).forecasts["chosen"].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
-    again = load_bundle(Path("again")).forecaster.ladder_
+    again = load_bundle(Path("again")).forecaster.selection_
     assert again is not None
-    assert again.record() == read_json(Path("old/ladder.json"))
+    assert again.record() == read_json(Path("old/selection.json"))

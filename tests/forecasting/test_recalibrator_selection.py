@@ -1,4 +1,4 @@
-"""Tests of the ladder for forecasts that somebody else makes: what may teach, and what is climbed."""
+"""Tests of model selection for forecasts that somebody else makes: what may teach, and what is accepted."""
 
 from dataclasses import replace
 
@@ -6,17 +6,17 @@ import numpy as np
 
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.evaluation.selection import tried_rung
-from stakes.forecasting import selection as ladder
-from stakes.forecasting.recalibration import RungPlan, learned
-from stakes.forecasting.selection import ClimbSettings, climb_given_ladder, past_parts
+from stakes.evaluation.selection import judged_candidate
+from stakes.forecasting import selection as selection
+from stakes.forecasting.recalibration import CorrectionPlan, learned
+from stakes.forecasting.selection import CorrectionSelectionSettings, past_parts, select_correction
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-20.0, upper=20.0)
 DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]")
 
 
-def settings(cost: object = COST, width: int = 1, **changed: object) -> ClimbSettings:
-    plain = ClimbSettings(cost, ((None, None),) * width, (), None, 0.25, 0, "auto")
+def settings(cost: object = COST, width: int = 1, **changed: object) -> CorrectionSelectionSettings:
+    plain = CorrectionSelectionSettings(cost, ((None, None),) * width, (), None, 0.25, 0, "auto")
     return plain._replace(**changed)
 
 
@@ -69,7 +69,7 @@ def test_outcomes_that_were_not_known_yet_change_no_judged_member():
     given = made(160, times=DAYS[:160], leads=leads, features=np.arange(160.0)[:, None]).in_order()
     parts = past_parts(given, 0.25, 0)
     for part, weight in ((parts.blocks[0], 0.5), (parts.test, 0.0)):
-        plan = RungPlan("fresh_errors", "linear", half_life=90.0, decision_weight=weight)
+        plan = CorrectionPlan("recent_errors", "linear", half_life=90.0, decision_weight=weight)
         later = given.times >= given.issued[part.rows].min()
         other = replace(given, outcomes=np.where(later[:, None], 1e3, given.outcomes))
         states = [learned(each.rows(part.known), plan, ((None, None),), COST) for each in (given, other)]
@@ -79,36 +79,36 @@ def test_outcomes_that_were_not_known_yet_change_no_judged_member():
         assert learned(earlier.rows(part.known), plan, ((None, None),), COST) != states[0]
 
 
-# What is climbed
+# What is accepted
 
 
 def test_newer_errors_count_more_where_the_forecast_changed():
     given = made(times=DAYS)
     drift = np.linspace(0, 6, 400)[:, None]  # the bias grows
-    climbed = climb_given_ladder(replace(given, outcomes=given.outcomes + drift), settings())
-    rung = climbed.ladder.taken
-    assert rung.name == "fresh_errors"
-    assert rung.parameters == {"half-life in days": 30.0}
-    assert climbed.state.half_life == 30.0
+    accepted = select_correction(replace(given, outcomes=given.outcomes + drift), settings())
+    candidate = accepted.selection.selected
+    assert candidate.name == "recent_errors"
+    assert candidate.parameters == {"half-life in days": 30.0}
+    assert accepted.state.half_life == 30.0
 
 
 def test_features_are_used_where_they_help():
     given = made()
     wind = np.random.default_rng(1).normal(size=(400, 1))
-    climbed = climb_given_ladder(replace(given, features=wind, outcomes=given.outcomes + 2 * wind), settings())
-    assert climbed.ladder.taken.name == "linear"
-    assert climbed.state.models[0].location["feature x0"] > 1
+    accepted = select_correction(replace(given, features=wind, outcomes=given.outcomes + 2 * wind), settings())
+    assert accepted.selection.selected.name == "linear"
+    assert accepted.state.models[0].location["feature x0"] > 1
 
 
-def test_dependence_of_past_errors_is_taken_where_members_lack_it():
+def test_dependence_of_past_errors_is_selected_where_members_lack_it():
     random = np.random.default_rng(2)
     known, shared = random.normal(size=(400, 1, 2)), random.normal(size=(400, 1))
     members = known + random.normal(size=(400, 20, 2))  # right site by site
     given = ForecastSet(members, outcomes=known[:, 0] + shared + 0.1 * random.normal(size=(400, 2)))
     cost = stakes.ImbalanceCost(short=20.0, long=1.0, lower=-60.0, upper=60.0)
-    climbed = climb_given_ladder(given, settings(cost, 2))
-    assert climbed.ladder.taken.name == "dependence"
-    drawn = climbed.state.apply(given).members
+    accepted = select_correction(given, settings(cost, 2))
+    assert accepted.selection.selected.name == "dependence"
+    drawn = accepted.state.apply(given).members
     inner = drawn - drawn.mean(1, keepdims=True)
     assert np.mean([np.corrcoef(each.T)[0, 1] for each in inner]) > 0.85
 
@@ -119,7 +119,7 @@ def test_members_that_belong_together_stay_so():
     members = known - 2 + 0.5 * shared + 0.05 * random.normal(size=(400, 9, 2))
     state = learned(
         ForecastSet(members, outcomes=known[:, 0] + random.normal(size=(400, 1))),
-        RungPlan("bias_and_spread", "bias_and_spread"),
+        CorrectionPlan("bias_and_spread", "bias_and_spread"),
         ((None, None),) * 2,
         COST,
     )
@@ -132,30 +132,30 @@ def test_members_that_belong_together_stay_so():
 def test_decision_weights_are_tried_as_one_family():
     told = []
     progress = lambda done, of: told.append((done, of))
-    climbed = climb_given_ladder(made(130), settings(block=1, decision_weights=(0.5, 0.8)), progress)
+    accepted = select_correction(made(130), settings(block=1, decision_weights=(0.5, 0.8)), progress)
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
     assert told[0][1] == told[-1][0] == told[-1][1]
-    rung = climbed.ladder.rungs[-1]
-    assert rung.name == "decision"
-    assert rung.parameters["decision weight"] in (0.5, 0.8)
-    assert climbed.plan.decision_weight == (rung.parameters["decision weight"] if rung.climbed else 0.0)
-    assert {each.name for each in climbed.ladder.tested} == {each.name for each in climbed.ladder.rungs}
+    candidate = accepted.selection.candidates[-1]
+    assert candidate.name == "decision"
+    assert candidate.parameters["decision weight"] in (0.5, 0.8)
+    assert accepted.plan.decision_weight == (candidate.parameters["decision weight"] if candidate.accepted else 0.0)
+    assert {each.name for each in accepted.selection.tested} == {each.name for each in accepted.selection.candidates}
 
 
 def test_a_decision_weight_may_better_the_score_of_the_forecast_as_it_came(monkeypatch):
     def refused(name, *arguments, **options):
-        rung = tried_rung(name, *arguments, **options)
-        return rung if name == "decision" else replace(rung, climbed=False)
+        candidate = judged_candidate(name, *arguments, **options)
+        return candidate if name == "decision" else replace(candidate, accepted=False)
 
-    monkeypatch.setattr(ladder, "tried_rung", refused)
+    monkeypatch.setattr(selection, "judged_candidate", refused)
     pinned = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=20.0, upper=20.001)  # nothing can be cheaper
-    climbed = climb_given_ladder(made(130), settings(pinned, block=1, decision_weights=(0.5,)))
-    assert [rung.name for rung in climbed.ladder.rungs if rung.climbed] == ["raw", "decision"]
-    assert "% better and it was not more expensive" in climbed.ladder.taken.why
-    assert (climbed.plan.margins, climbed.plan.decision_weight) == ("bias_and_spread", 0.5)
+    accepted = select_correction(made(130), settings(pinned, block=1, decision_weights=(0.5,)))
+    assert [candidate.name for candidate in accepted.selection.candidates if candidate.accepted] == ["raw", "decision"]
+    assert "% better and it was not more expensive" in accepted.selection.selected.why
+    assert (accepted.plan.margins, accepted.plan.decision_weight) == ("bias_and_spread", 0.5)
 
 
-def false_climbs(runs: int, cases: int, members: int, *, first: int = 0, weights: tuple[float, ...] = ()) -> int:
+def false_selections(runs: int, cases: int, members: int, *, first: int = 0, weights: tuple[float, ...] = ()) -> int:
     """In how many of so many records the forecast is left, although outcomes are drawn from its members."""
     count = 0
     for seed in range(first, first + runs):
@@ -164,10 +164,10 @@ def false_climbs(runs: int, cases: int, members: int, *, first: int = 0, weights
         outcomes = drawn[np.arange(cases), random.integers(members, size=cases)]
         times = DAYS[0] + np.arange(cases).astype("timedelta64[D]")
         given = ForecastSet(drawn[..., None], outcomes=outcomes[:, None], times=times)
-        climbed = climb_given_ladder(given, settings(block=1, decision_weights=weights))
-        count += climbed.ladder.taken.name != "raw"
+        accepted = select_correction(given, settings(block=1, decision_weights=weights))
+        count += accepted.selection.selected.name != "raw"
     return count
 
 
 def test_a_calibrated_forecast_is_rarely_left():
-    assert false_climbs(3, 180, 10) <= 1
+    assert false_selections(3, 180, 10) <= 1

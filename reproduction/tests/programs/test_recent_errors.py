@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from small_programs import EFFORT, small_problem
 
-from reproduction.programs.candidates import fresh_vectors, halves, mended_members
+from reproduction.programs.candidates import halves, mended_members, recent_vectors
 from reproduction.programs.problem import Forecast, Problem, RunEffort
 from stakes.data.case_table import CaseTable
 
@@ -18,11 +18,11 @@ def test_error_vectors_by_hand() -> None:
     problem = small_problem(validation=5)
     points = Forecast(problem.validation.outcome[:, None] - 1.0, problem.test.outcome[:, None])
     moved = with_outcome(problem, problem.validation.outcome + torch.arange(5.0)[:, None])  # errors 1, 2, 3, 4, 5
-    fresh = fresh_vectors(moved, points, RunEffort(members=100))
-    assert fresh.validation is not None
+    recent = recent_vectors(moved, points, RunEffort(members=100))
+    assert recent.validation is not None
     assert points.validation is not None
-    of_test = fresh.test - points.test
-    of_validation = fresh.validation - points.validation
+    of_test = recent.test - points.test
+    of_validation = recent.validation - points.validation
     torch.testing.assert_close(of_test[0, :, 0], torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
     torch.testing.assert_close(of_validation[0, :, 0], torch.tensor([3.0, 5.0]))  # of the other half, two of three
     torch.testing.assert_close(of_validation[4, :, 0], torch.tensor([1.0, 2.0]))
@@ -32,7 +32,7 @@ def test_error_vectors_by_hand() -> None:
 def test_no_more_vectors_than_wanted() -> None:
     problem = small_problem()
     points = Forecast(problem.validation.outcome[:, None], problem.test.outcome[:, None])
-    assert fresh_vectors(problem, points, EFFORT).test.shape == (40, EFFORT.members, 3)
+    assert recent_vectors(problem, points, EFFORT).test.shape == (40, EFFORT.members, 3)
 
 
 def test_bias_and_spread_are_mended_by_the_other_half() -> None:

@@ -1,0 +1,227 @@
+"""What is accepted, and why: made-up costs and scores with known means."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stakes.errors import SettingError
+from stakes.evaluation.selection import (
+    CANDIDATES,
+    CORRECTION_CANDIDATES,
+    Frontier,
+    JudgedCandidate,
+    JudgedCases,
+    ModelSelection,
+    candidate_on_test,
+    candidate_words,
+    decision_candidate,
+    first_candidate,
+    frontier,
+    judged_candidate,
+    step_level,
+    unproven_candidate,
+)
+from stakes.settings import from_plain, to_plain
+
+RANDOM = np.random.default_rng(0)
+PAID = RANDOM.normal(size=400)
+PAID += 10 - PAID.mean()
+HELD = JudgedCases(PAID, PAID / 10)
+BELOW = first_candidate("climatology", HELD)
+
+
+def changed(cost: float, score: float, noise: float = 0.5, seed: int = 1) -> JudgedCases:
+    """Exactly so much more than what is held, in the mean."""
+    errors = np.random.default_rng(seed).normal(size=(2, 400))
+    errors -= errors.mean(1, keepdims=True)
+    return JudgedCases(HELD.cost + cost + noise * errors[0], HELD.score + score + 0.1 * noise * errors[1])
+
+
+def tried(cost: float, score: float, noise: float = 0.5, **options: Any) -> JudgedCandidate:
+    return judged_candidate(
+        "linear", changed(cost, score, noise), BELOW, HELD, **({"block": 1, "level": 0.99} | options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("cost", "score", "accepted", "why"),
+    [
+        (-0.5, 0.0, True, "its mean cost is 9.5 instead of 10"),
+        (-0.5, 0.5, True, "its mean cost is 9.5 instead of 10"),  # the price in score is told, not forbidden
+        (-0.01, -0.1, True, "it was not more expensive"),
+        (0.2, -0.1, False, "its score is better, but it may cost more"),
+        (-0.01, 0.0, False, "it is not proven to be cheaper, nor to be better in score"),
+        (0.5, 0.1, False, "it is not proven to be cheaper, nor to be better in score"),
+    ],
+)
+def test_what_is_accepted(cost: float, score: float, accepted: bool, why: str) -> None:
+    candidate = tried(cost, score)
+    assert candidate.accepted is accepted
+    assert why in candidate.why
+    assert (candidate.below, candidate.parameters) == ("climatology", {})
+    assert candidate.cost_change is not None
+    assert candidate.cost_change.mean == pytest.approx(cost)
+    assert candidate.score_change is not None
+    assert candidate.score_change.mean == pytest.approx(100 * score / HELD.score.mean())
+
+
+def test_what_is_presumed_is_selected_without_proof() -> None:
+    assert not tried(-0.01, -0.001, noise=1.0).accepted
+    candidate = tried(-0.01, -0.001, noise=1.0, presumed=True)
+    assert candidate.accepted
+    assert candidate.why == "its score was 0.1 % better, and it is left only with proof"
+    assert not tried(-0.01, 0.001, noise=1.0, presumed=True).accepted
+
+
+def test_half_a_per_cent_more_is_what_a_better_score_may_cost() -> None:
+    assert tried(0.049, -0.1).accepted  # of a cost of 10
+    assert "it was hardly more expensive (change +0.049" in tried(0.049, -0.1).why
+    assert not tried(0.051, -0.1).accepted
+
+
+def test_costs_below_zero_are_no_obstacle() -> None:
+    held = JudgedCases(-HELD.cost, HELD.score)
+    better = JudgedCases(held.cost - 0.5, held.score)
+    assert judged_candidate("linear", better, BELOW, held, block=1, level=0.99).accepted
+
+
+def test_a_forecast_like_the_one_below_is_not_accepted() -> None:
+    candidate = judged_candidate("network", HELD, BELOW, HELD, block=1, level=0.99)
+    assert (candidate.accepted, candidate.why) == (False, "it is the same forecast")
+
+
+def test_a_forecast_that_failed_has_no_numbers() -> None:
+    candidate = judged_candidate("network", JudgedCases(PAID * np.nan, PAID), BELOW, HELD, block=1, level=0.99)
+    assert (candidate.accepted, candidate.why, candidate.cost, candidate.cost_change) == (
+        False,
+        "it failed",
+        None,
+        None,
+    )
+
+
+def test_neighbours_that_belong_together_prove_less() -> None:
+    slow = np.repeat(np.random.default_rng(2).normal(size=20), 20)
+    mixed = np.random.default_rng(3).permutation(slow)
+    candidates = [JudgedCases(HELD.cost + change - slow.mean() - 0.2, HELD.score) for change in (mixed, slow)]
+    for block, wanted in ((1, [True, False]), (20, [True, False])):  # that they do is measured, too
+        accepted = [
+            judged_candidate("linear", each, BELOW, HELD, block=block, level=0.99).accepted for each in candidates
+        ]
+        assert accepted == wanted
+
+
+def test_a_worthless_step_is_rarely_accepted() -> None:
+    """Four steps, each tested at 1 - 0.05 / 4: at most 1 in 20 selections is accepted at all by chance."""
+    random, accepted, held = np.random.default_rng(3), 0, JudgedCases(HELD.cost[:80], HELD.score[:80])
+    for _ in range(100):
+        worth = [JudgedCases(*(held + random.normal(size=(2, 80)))) for _ in range(4)]
+        candidates = [judged_candidate("linear", each, BELOW, held, block=1, level=step_level(4)) for each in worth]
+        accepted += any(candidate.accepted for candidate in candidates)
+    assert accepted <= 11  # fewer than 1 in 100 has more, of 1 in 20
+
+
+def test_the_level_of_a_step() -> None:
+    assert (step_level(1), step_level(5)) == pytest.approx((0.95, 0.99))
+    assert step_level(0) == pytest.approx(0.95)
+
+
+WEIGHTS = (0.3, 0.6, 0.9)
+
+
+def judged_weights(worth: dict[float, JudgedCases]) -> Frontier:
+    cost, score = (np.stack([getattr(each, name) for each in (HELD, *worth.values())]) for name in HELD._fields)
+    return frontier([0.0, *worth], cost, score)
+
+
+def weighed(*costs: float) -> tuple[Frontier, dict[float, JudgedCases]]:
+    pairs = enumerate(zip(WEIGHTS, costs, strict=True))
+    worth = {weight: changed(cost, 0.05, seed=place) for place, (weight, cost) in pairs}
+    return judged_weights(worth), worth
+
+
+def test_the_decision_weight_that_is_selected_is_a_candidate() -> None:
+    judged, worth = weighed(-0.2, -0.8, -0.4)
+    candidate = decision_candidate(judged, worth, BELOW, HELD)
+    assert (candidate.accepted, candidate.parameters, judged.chosen) == (True, {"decision weight": 0.6}, 0.6)
+    assert candidate.cost == pytest.approx(HELD.cost.mean() - 0.8)
+    assert "instead of 10" in candidate.why
+
+
+def test_of_weights_that_are_not_selected_the_cheapest_is_shown() -> None:
+    judged, worth = weighed(0.2, 0.1, 0.3)
+    candidate = decision_candidate(judged, worth, BELOW, HELD)
+    assert (candidate.accepted, candidate.parameters) == (False, {"decision weight": 0.6})
+    assert candidate.why == "no decision weight is proven to be cheaper"
+
+
+def test_weights_that_forecast_the_same_are_told_together() -> None:
+    _, worth = weighed(-0.8, 0.1, 0.3)
+    worth[0.6] = worth[0.3]
+    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    assert candidate.parameters == {"decision weight": 0.3, "the same at": "0.6"}
+
+
+def test_weights_that_all_failed() -> None:
+    worth = dict.fromkeys(WEIGHTS, JudgedCases(PAID * np.nan, PAID * np.nan))
+    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    assert (candidate.accepted, candidate.why, candidate.cost) == (False, "it failed", None)
+
+
+def test_weights_that_all_forecast_what_the_score_alone_does() -> None:
+    worth = dict.fromkeys(WEIGHTS, HELD)
+    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    assert (candidate.accepted, candidate.why) == (False, "the model forecasts the same at every decision weight")
+
+
+def selection() -> ModelSelection:
+    linear = tried(-0.5, -0.1)
+    network = judged_candidate("network", changed(0.2, 0.1), linear, HELD, block=1, level=0.99)
+    return ModelSelection((BELOW, linear, network), 400, 1)
+
+
+def test_the_highest_candidate_that_was_accepted_is_selected() -> None:
+    assert selection().selected.name == "linear"
+    reason = selection().reason
+    assert reason.startswith(
+        "The linear forecast was selected on 400 validation cases: its mean cost is 9.5 instead of 10"
+    )
+    assert reason.endswith("Not selected: the network.")
+    with pytest.raises(SettingError, match="one that was accepted"):
+        ModelSelection((replace(BELOW, accepted=False),), 400, 1)
+
+
+def test_a_candidate_without_a_test() -> None:
+    candidate = unproven_candidate("linear", BELOW, changed(-0.5, 0.0), "12 cases are too few")
+    assert (candidate.accepted, candidate.below, candidate.cost_change, candidate.why) == (
+        True,
+        "climatology",
+        None,
+        "12 cases are too few",
+    )
+
+
+def test_candidates_on_test_cases() -> None:
+    selected = JudgedCases(HELD.cost[:100] - 1, HELD.score[:100])
+    found = candidate_on_test("climatology", JudgedCases(HELD.cost[:100], HELD.score[:100]), selected, 200)
+    assert found.cost == pytest.approx(HELD.cost[:100].mean())
+    assert found.cost_change == pytest.approx((-1.0, -1.0, -1.0))
+
+
+def test_as_a_table_and_as_a_file() -> None:
+    tested = candidate_on_test("linear", changed(-0.5, 0.0), changed(-0.6, 0.0), 1)
+    whole = replace(selection(), tested=(tested,))
+    table = whole.table()
+    assert list(table["candidate"]) == ["climatology", "linear", "network"]
+    assert list(table["accepted"]) == [True, True, False]
+    assert table["test_cost"].notna().tolist() == [False, True, False]
+    assert from_plain(ModelSelection, to_plain(whole)) == whole
+
+
+def test_candidates_have_words_and_known_names() -> None:
+    every = {*CANDIDATES, *CORRECTION_CANDIDATES}
+    assert len({candidate_words(name) for name in every}) == len(every)
+    with pytest.raises(SettingError, match="name must be one of climatology, linear"):
+        replace(BELOW, name="stairs")
