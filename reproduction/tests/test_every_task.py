@@ -17,8 +17,9 @@ from reproduction.tasks import portfolio as european_wind
 from reproduction.tasks import portfolio as gefcom_wind
 from reproduction.tasks import portfolio as new_york_load
 from reproduction.tasks import task_types
-from reproduction.tasks.task import Cases, KnownTruth, TaskData
+from reproduction.tasks.task import KnownTruth, TaskData
 from stakes import optimal_action
+from stakes.data.case_table import CaseTable
 from stakes.errors import StakesError
 
 TASKS: dict[str, Any] = {name: task() for name, task in task_types().items()}
@@ -50,7 +51,7 @@ def data_of(name: str) -> TaskData:
     return TASKS[name].data()
 
 
-def splits_of(data: TaskData) -> tuple[Cases, Cases, Cases]:
+def splits_of(data: TaskData) -> tuple[CaseTable, CaseTable, CaseTable]:
     return data.train, data.validation, data.test
 
 

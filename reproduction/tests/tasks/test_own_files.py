@@ -10,8 +10,9 @@ import xarray as xr
 
 from reproduction.runs.settings import RunSettings, run_from_plain
 from reproduction.tasks.frost import FrostTask
-from reproduction.tasks.task import Cases, TaskData
+from reproduction.tasks.task import TaskData
 from reproduction.tasks.wind import WindTask
+from stakes.data.case_table import CaseTable
 from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
 from stakes.settings import to_plain
 
@@ -39,7 +40,7 @@ def write(path: Path, start: str, end: str, missing: tuple[str, str] | None = No
 
 
 def years(data: TaskData) -> list[tuple[int, int]]:
-    def of(cases: Cases) -> tuple[int, int]:
+    def of(cases: CaseTable) -> tuple[int, int]:
         assert cases.times is not None
         found = cases.times.astype("datetime64[Y]").astype(int) + 1970
         return int(found.min()), int(found.max())
@@ -97,9 +98,8 @@ def test_wind_is_in_metres_per_second_and_frost_in_degrees(tmp_path: Path) -> No
 def test_a_row_reaches_as_far_back_as_in_the_embedded_records(tmp_path: Path) -> None:
     splits = WindTask(record=write(tmp_path / "a.nc", "2010", "2015")).splits()
     assert [split.left_out.outside_range for split in splits.values()] == [3, 3, 3]
-    assert torch.equal(
-        torch.tensor(splits["test"].features[1:, 0]), torch.tensor(splits["test"].outcomes[:-1, 0])
-    )  # the speed now is the one that the row before foresees
+    test = splits["test"]
+    assert torch.equal(test.features[1:, 0], test.outcome[:-1, 0])  # the speed now is what the row before foresees
 
 
 @pytest.mark.parametrize("task", TASKS)

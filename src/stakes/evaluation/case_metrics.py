@@ -110,7 +110,7 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
 
     For a `CVaRCost` it is the charge, with the one threshold for all cases that makes it least: nobody else knows one.
     """
-    given = np.array(action, dtype=np.float64)
+    given = np.asarray(action, dtype=np.float64)
     parts = action_parts(cost, outcome.shape[1])
     if parts > 1 and given.shape != (len(outcome), parts):
         raise ShapeError(
