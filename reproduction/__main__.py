@@ -144,7 +144,7 @@ def evaluate(
     from reproduction.runs.judged import evaluate_run
     from stakes.argument_checks import require_count
     from stakes.cli.output import print_json, print_notes, print_table, print_text, require_writable
-    from stakes.data.tables.tables import without_noise, write_table
+    from stakes.data.tables.files import without_noise, write_table
 
     require_writable(cases, force)
     if block is not None:

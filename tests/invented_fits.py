@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
-from stakes.data.tables.missingness import DataQuality
+from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor

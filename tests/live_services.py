@@ -14,7 +14,7 @@ from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
 from stakes.artifacts.manifest import record_file
-from stakes.data.case_frames import STORED_CASES, save_cases
+from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.service.app import create_app
 from stakes.service.forecasts import open_fits
 from stakes.service.server import make_server, open_listener

@@ -13,7 +13,7 @@ PACKAGE = Path(stakes.__file__).parent
 
 
 def package_of(module: str) -> str:
-    """`stakes.data.tables.tables` is in the package `data`; `stakes` itself, which imports lazily, is in none."""
+    """`stakes.data.tables.files` is in the package `data`; `stakes` itself, which imports lazily, is in none."""
     return module.partition(".")[2].partition(".")[0]
 
 

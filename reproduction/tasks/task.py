@@ -226,7 +226,7 @@ def require_lead_hours(lead_hours: int, step_hours: int) -> None:
 
 
 def _is_path(text: str) -> bool:
-    from stakes.data.tables.gridded_files import GRIDDED  # which imports pandas
+    from stakes.data.tables.files import GRIDDED  # which imports pandas
 
     known = (*GRIDDED, ".csv", ".csv.gz", ".parquet")
     return text.lower().endswith(known) or "/" in text or os.sep in text or os.path.exists(text)

@@ -1,13 +1,15 @@
 """The one family of exceptions that `stakes` raises for its users' input, and what many messages are made of."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 _COMPARED = 1000  # names, and letters of a name: looking for near ones takes their product
 _LISTED = 50
 _IN_A_ROW = 6  # names that count up, above which the first and the last tell all
 _LONGEST_LINE = 2000
+_Value = TypeVar("_Value", bound=Hashable)
 
 
 class StakesError(ValueError):
@@ -131,6 +133,32 @@ def _near(wanted: str, names: Sequence[str]) -> list[str]:
     if max(len(names), len(wanted)) > _COMPARED:
         return []
     return get_close_matches(wanted, [name for name in names if len(name) <= _COMPARED], n=1)
+
+
+def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:
+    """Where the wanted columns stand among the known."""
+    check_names("columns", wanted)
+    places = {column: place for place, column in enumerate(known)}
+    for column in wanted:
+        if column not in places:
+            raise SettingError(f"there is no column {column!r}; {did_you_mean(column, known)}")
+    return [places[column] for column in wanted]
+
+
+def first_repeated(values: Iterable[_Value]) -> _Value | None:
+    """The first value that was there before; None where all differ."""
+    before: set[_Value] = set()
+    for value in values:
+        if value in before:
+            return value
+        before.add(value)
+    return None
+
+
+def check_names(field: str, names: Sequence[str]) -> None:
+    """Raise unless the names are texts; one text alone would be read letter by letter."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise SettingError(f"{field} must be a tuple of names, got {names!r}")
 
 
 def one_line(error: BaseException) -> str:

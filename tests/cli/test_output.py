@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.cli.output import print_table
-from stakes.data.tables.tables import csv_text
+from stakes.data.tables.files import csv_text
 
 TABLE = pd.DataFrame({"metric": ["cost", "[bold]"], "value": [1234.5678, np.nan], "low": [0.00012345, 2.0]})
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.missingness import DataQuality, MissingColumns, left_out_notes, missing_columns
+from stakes.data.tables.layout import DataQuality, MissingColumns, TableLayout, left_out_notes, missing_columns
 from stakes.settings import from_plain, to_plain
 
 DAYS = pd.date_range("1987-12-20", periods=30, freq="D")  # 1988 begins with the 13th

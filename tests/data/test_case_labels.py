@@ -1,6 +1,6 @@
 import pandas as pd
 
-from stakes.data.case_frames import case_labels, in_utc, newest_cases
+from stakes.data.tables.columns import case_labels, in_utc, newest_cases
 
 
 def test_rows_are_counted_from_1_and_all_else_stays() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from stakes.data.forecasts.columns import chosen_columns, member_columns, without_coordinates
 from stakes.data.tables.files import parse_delimited
-from stakes.data.tables.names import find_columns, first_repeated
-from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
+from stakes.errors import SettingError, TableError, did_you_mean, find_columns, first_repeated, listed, names_text
 
 
 class Compared(str):

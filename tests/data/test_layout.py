@@ -5,8 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.missingness import DataQuality
+from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import SettingError, StakesError, TableError
 from stakes.settings import from_plain, to_plain
 

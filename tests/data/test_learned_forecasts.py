@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stakes.data.forecasts.checks import LearnedForecasts
-from stakes.data.forecasts.values import ForecastValues
+from stakes.data.forecasts.tables import ForecastValues
 from stakes.errors import TableError
 
 RAIN = np.random.default_rng(0).gamma(0.3, 8, (400, 11, 1))

@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stakes.data.forecasts.checks import ascend_like_quantiles, forecast_checks
-from stakes.data.forecasts.values import ForecastValues
+from stakes.data.forecasts.tables import ForecastValues
 
 Floats = NDArray[np.float64]
 RANDOM = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stakes
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds, outcome_bounds, written_pair
+from stakes.data.forecasts.quantiles import OutcomeBounds, outcome_bounds, written_pair
 from stakes.errors import SettingError
 from stakes.settings import from_plain, to_plain
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from stakes.data.tables.missingness import DataQuality, data_quality, left_out_notes
+from stakes.data.tables.layout import DataQuality, data_quality, left_out_notes
 
 HOURS = np.datetime64("2020-01-01T00:00:00") + np.timedelta64(3600, "s") * np.array([0, 1, 2, 5, 4])
 

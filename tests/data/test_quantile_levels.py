@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from stakes.data.forecasts.quantiles import named_quantiles, require_certain, require_levels
+from stakes.data.forecasts.columns import named_quantiles, require_certain, require_levels
 from stakes.errors import TableError
 
 KNOWN: dict[str, dict[str, float]] = {

@@ -10,8 +10,8 @@ import pytest
 from load_tables import load_table
 
 from stakes.artifacts.manifest import bundle_files
-from stakes.data.case_frames import STORED_CASES, load_cases, save_cases
 from stakes.data.case_table import Category
+from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
 from stakes.workflows.fit import run_fit

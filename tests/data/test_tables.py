@@ -12,8 +12,8 @@ import pytest
 
 from stakes.data.forecasts.members import read_members
 from stakes.data.tables.columns import column_numbers, column_times
+from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.tables import read_table, without_noise, write_table
 from stakes.errors import CheckpointError, TableError
 
 SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import stakes
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds
-from stakes.data.forecasts.quantiles import given_bounds, quantile_members, weighted_quantiles, within
+from stakes.data.forecasts.quantiles import OutcomeBounds, given_bounds, quantile_members, weighted_quantiles, within
 from stakes.errors import SettingError
 
 LEVELS = (0.1, 0.5, 0.9)

@@ -15,8 +15,8 @@ from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.wind import WindTask
 from stakes.data.records import Record
 from stakes.data.records.series_files import read_series, read_temperature, read_wind
+from stakes.data.tables.files import read_table
 from stakes.data.tables.gridded_files import open_dataset
-from stakes.data.tables.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"

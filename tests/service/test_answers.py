@@ -15,8 +15,8 @@ from golden.make_bundle import LAYOUT, table
 import stakes
 from stakes.artifacts.fits import load_bundle
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.case_frames import STORED_CASES
 from stakes.data.forecasts.quantiles import quantile_members
+from stakes.data.stored_cases import STORED_CASES
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.service.fits import Service

@@ -32,8 +32,7 @@ from stakes.artifacts.manifest import (
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
-from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.missingness import DataQuality
+from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import BundleError, SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.headroom import Headroom

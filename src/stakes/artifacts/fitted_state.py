@@ -16,7 +16,7 @@ from stakes.argument_checks import check_finite, require_count, require_decision
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import RangedParameter
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds
+from stakes.data.forecasts.quantiles import OutcomeBounds
 from stakes.errors import SettingError
 from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.files import check_sha256, read_bytes, write_atomically

@@ -24,10 +24,10 @@ from stakes.artifacts.manifest import (
     require_recordable,
 )
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.case_frames import read_kept
 from stakes.data.forecasts.forecast_set import ForecastLayout
-from stakes.data.forecasts.outcome_bounds import Pair
-from stakes.data.tables.tables import write_table
+from stakes.data.forecasts.quantiles import Pair
+from stakes.data.stored_cases import read_kept
+from stakes.data.tables.files import write_table
 from stakes.errors import BundleError, SettingError
 from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts

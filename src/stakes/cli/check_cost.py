@@ -56,7 +56,7 @@ def _checked(
     from stakes.cost_spec.spec import CostSpec
     from stakes.data.forecasts.columns import with_ranges
     from stakes.data.tables.columns import column_numbers
-    from stakes.data.tables.tables import read_table
+    from stakes.data.tables.files import read_table
     from stakes.workflows.cost_checks import check_over_draws, check_over_members, check_over_outcomes
 
     if files.members is not None and data is not None:

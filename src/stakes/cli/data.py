@@ -42,7 +42,7 @@ def export(
 
     from stakes.cli.output import print_json, print_text, require_writable
     from stakes.data.records import load_record
-    from stakes.data.tables.tables import write_table
+    from stakes.data.tables.files import write_table
 
     require_writable(out, force)
     record = load_record(name)

@@ -98,8 +98,9 @@ def _write_grid(
 ) -> tuple[str, ...]:
     """The decisions of a gridded file, as one; sentences for the user are returned."""
     from stakes.cost_spec.spec import CostSpec
-    from stakes.data.forecasts.outcome_bounds import written_pair
-    from stakes.data.tables.gridded_files import is_dataset, write_netcdf
+    from stakes.data.forecasts.quantiles import written_pair
+    from stakes.data.tables.files import is_dataset
+    from stakes.data.tables.gridded_files import write_netcdf
     from stakes.workflows.decide import decide_grid
 
     if files.members is None or not is_dataset(files.members) or others or files.sites not in ("together", "each"):

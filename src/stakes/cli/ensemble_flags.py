@@ -95,7 +95,7 @@ class EnsembleFlags(ReadingFlags):
     def read(self, targets: tuple[str, ...], cost: object) -> "MembersFile":
         """The forecast that is given, for this cost; a long table may have several `targets`."""
         from stakes.data.forecasts.members import read_members
-        from stakes.data.forecasts.outcome_bounds import written_pair
+        from stakes.data.forecasts.quantiles import written_pair
 
         assert self.members is not None
         return read_members(

@@ -46,7 +46,7 @@ def evaluate(
 ) -> None:
     from stakes.argument_checks import require_count
     from stakes.cli.output import print_json, print_notes, print_table, print_text, require_writable
-    from stakes.data.tables.tables import without_noise, write_table
+    from stakes.data.tables.files import without_noise, write_table
 
     require_writable(cases, force, inputs=(data, files.members, outcomes))
     if block is not None:

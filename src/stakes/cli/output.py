@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from stakes.data.tables.tables import csv_text, without_noise, write_table
+from stakes.data.tables.files import csv_text, without_noise, write_table
 from stakes.errors import SettingError, short_line
 from stakes.json_values import json_value
 from stakes.text import number_text

@@ -79,7 +79,7 @@ def recalibrate(
     from stakes.artifacts.recalibrations import RecalibratorSettings
     from stakes.cli.output import print_fit
     from stakes.data.forecasts.forecast_set import ForecastLayout
-    from stakes.data.forecasts.outcome_bounds import written_pair
+    from stakes.data.forecasts.quantiles import written_pair
     from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
     file = _file(forecast, files.columns)
@@ -113,8 +113,7 @@ def recalibrate(
 
 def _file(forecast: str, columns: str | None) -> Path | None:
     """The file that --forecast names; None where it names columns."""
-    from stakes.data.tables.files import TABLES
-    from stakes.data.tables.gridded_files import is_dataset
+    from stakes.data.tables.files import TABLES, is_dataset
 
     path = Path(forecast)
     if isfile(path) or is_dataset(path) or forecast.lower().endswith(TABLES):

@@ -4,6 +4,7 @@ Numbers are tensors, in double precision where they were read and in single prec
 messages and tables call the cases is an index of pandas, which the table carries and never needs.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -240,3 +241,36 @@ def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[
     block = min(block, -(-rows // 2))
     odd = np.arange(rows) // block % 2 == 1
     return np.flatnonzero(~odd), np.flatnonzero(odd)
+
+
+def as_table(values: Any, name: str) -> Any:
+    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
+    xarray = sys.modules.get("xarray")  # who passes its objects has imported it
+    if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
+        return values
+    import pandas as pd
+
+    if isinstance(values, xarray.Dataset):
+        dims = {each.dims for each in values.data_vars.values()}
+        if len(dims) != 1 or len(values.dims) != 1:
+            raise ShapeError(f"{name} must have variables along one dimension of cases, got {dict(values.sizes)}")
+        return pd.DataFrame({key: each.values for key, each in values.data_vars.items()})
+    if values.ndim == 1:
+        return pd.Series(values.values, name=values.name)
+    if values.ndim != 2:
+        raise ShapeError(f"{name} must have the dimensions case and column, got {list(values.dims)}")
+    columns = values.dims[1]
+    if columns not in values.indexes:
+        return values.values
+    return pd.DataFrame(values.values, columns=values.indexes[columns])
+
+
+def outcome_names(values: Any, count: int) -> tuple[str, ...]:
+    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
+    import pandas as pd
+
+    if isinstance(values, pd.DataFrame):
+        return tuple(map(str, values.columns))
+    if isinstance(values, pd.Series) and values.name is not None:
+        return (str(values.name),)
+    return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))

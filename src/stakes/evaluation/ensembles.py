@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost
-from stakes.data.forecasts.quantiles import may_be_members, named_quantiles
+from stakes.data.forecasts.columns import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled

@@ -9,9 +9,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost
-from stakes.data.forecasts.grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, forecast_array
-from stakes.data.forecasts.outcome_bounds import Pair
-from stakes.data.forecasts.quantiles import TailShape, weighted_quantiles
+from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.forecasts.grids import forecast_array
+from stakes.data.forecasts.quantiles import Pair, TailShape, weighted_quantiles
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.forecasting.decisions import member_parts, solve_decisions

@@ -16,7 +16,7 @@ from stakes.actions.solve import solve_action
 from stakes.cost_spec.files import OwnCost, user_cost_errors
 from stakes.costs.cost import Cost, at_bounds, bounds_of, shown_action
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
-from stakes.data.case_frames import told_labels
+from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.programs.storage import ArbitrageCost

@@ -21,9 +21,16 @@ from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter
-from stakes.data.case_frames import as_table, outcome_names
-from stakes.data.case_table import CaseTable, as_tensor, checked_times, neighbouring_sets, require_single_precision
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, within_bounds
+from stakes.data.case_table import (
+    CaseTable,
+    as_table,
+    as_tensor,
+    checked_times,
+    neighbouring_sets,
+    outcome_names,
+    require_single_precision,
+)
+from stakes.data.forecasts.quantiles import OutcomeBounds, Pair, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.headroom import Headroom

@@ -14,7 +14,7 @@ from torch import Tensor
 from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.data.forecasts.outcome_bounds import outcome_bounds
+from stakes.data.forecasts.quantiles import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length

@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from stakes.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.costs.cost import Cost, require_cost
 from stakes.costs.parameter_range import refuse_range
-from stakes.data.case_frames import as_table, outcome_names
+from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.outcome_bounds import Pair, outcome_bounds
-from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.forecasts.quantiles import Pair, outcome_bounds, weighted_quantiles
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length

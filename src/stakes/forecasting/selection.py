@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.costs.cost import Cost, TotalCost
 from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
+from stakes.data.forecasts.quantiles import Pair, within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stakes.artifacts.fits import AboutFit
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
-from stakes.data.tables.missingness import DataQuality
+from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.headroom import Headroom

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stakes.data.tables.missingness import DataQuality
+from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, ModelSelection, candidate_words

@@ -12,7 +12,7 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.fits import Bundle
 from stakes.costs.cost import Cost
-from stakes.data.case_frames import in_utc
+from stakes.data.tables.columns import in_utc
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor

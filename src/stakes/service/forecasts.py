@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from stakes.artifacts.fits import AboutFit, Bundle, alarms_of, load_bundle, open_folder
 from stakes.artifacts.manifest import bundle_files
 from stakes.costs.parameter_range import RangedParameter
-from stakes.data.case_frames import STORED_CASES, load_cases
 from stakes.data.case_table import CaseTable, as_tensor
-from stakes.data.forecasts.outcome_bounds import within_bounds
+from stakes.data.forecasts.quantiles import within_bounds
+from stakes.data.stored_cases import STORED_CASES, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.forecaster import DecisionAwareForecaster

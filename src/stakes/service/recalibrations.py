@@ -6,9 +6,9 @@ from torch import Tensor
 
 import stakes
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.data.case_frames import case_labels, in_utc
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
+from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
 from stakes.json_values import json_value

@@ -16,7 +16,7 @@ from stakes.data.forecasts.checks import ascend_like_quantiles
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import members_of
 from stakes.data.forecasts.quantiles import weighted_quantiles
-from stakes.data.forecasts.values import ForecastValues
+from stakes.data.forecasts.tables import ForecastValues
 from stakes.data.tables.files import parse_delimited
 from stakes.data.tables.time_axis import to_utc
 from stakes.errors import did_you_mean, listed

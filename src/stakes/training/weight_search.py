@@ -19,7 +19,7 @@ from stakes.argument_checks import require_count, require_decision_weight
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds, within_bounds
+from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.models.ensemble import pooled_parts
 from stakes.models.sample_model import SampleModel

@@ -14,8 +14,8 @@ from stakes.argument_checks import require_count
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
+from stakes.data.tables.files import read_table, write_table
 from stakes.data.tables.layout import TableCases
-from stakes.data.tables.tables import read_table, write_table
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.evaluation.intervals import Difference, block_length, paired_difference
 from stakes.files import locked, write_atomically

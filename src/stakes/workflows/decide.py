@@ -14,16 +14,13 @@ from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter
-from stakes.data.case_frames import case_labels, in_utc, newest_cases
 from stakes.data.forecasts.grids import GridPoint
 from stakes.data.forecasts.members import MembersFile
-from stakes.data.forecasts.outcome_bounds import Pair
-from stakes.data.forecasts.quantiles import TailShape
-from stakes.data.tables.columns import column_numbers, column_times, zone_notes
+from stakes.data.forecasts.quantiles import Pair, TailShape
+from stakes.data.tables.columns import case_labels, column_numbers, column_times, in_utc, newest_cases, zone_notes
+from stakes.data.tables.files import write_table
 from stakes.data.tables.gridded_files import open_dataset
-from stakes.data.tables.layout import TableCases, TableLayout
-from stakes.data.tables.missingness import DataQuality, left_out_notes
-from stakes.data.tables.tables import write_table
+from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left_out_notes
 from stakes.data.tables.time_axis import Times
 from stakes.errors import CostError, SettingError, TableError, did_you_mean
 from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table

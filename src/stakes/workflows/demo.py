@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.records import load_record
+from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.tables import write_table
 from stakes.evaluation.study import Study
 from stakes.training.execution import Execution
 from stakes.workflows.fit import FitResult, run_fit

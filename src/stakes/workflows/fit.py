@@ -20,9 +20,9 @@ from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
 from stakes.costs.parameter_range import ranged_parameter
-from stakes.data.case_frames import save_cases
+from stakes.data.stored_cases import save_cases
+from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases
-from stakes.data.tables.tables import read_table, without_noise
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
 from stakes.evaluation.headroom import Headroom

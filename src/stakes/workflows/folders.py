@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stakes.artifacts.manifest import is_recalibration
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.tables.tables import read_table
+from stakes.data.tables.files import read_table
 from stakes.errors import SettingError
 from stakes.files import content_digest
 from stakes.workflows.decide import DecidedCases, decide_folder

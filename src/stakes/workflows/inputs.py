@@ -12,11 +12,10 @@ import pandas as pd
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.forecasts.outcome_bounds import written_pair
+from stakes.data.forecasts.quantiles import written_pair
 from stakes.data.tables.columns import likely_directions
-from stakes.data.tables.layout import TableCases, TableLayout
-from stakes.data.tables.missingness import left_out_notes
-from stakes.data.tables.tables import read_table
+from stakes.data.tables.files import read_table
+from stakes.data.tables.layout import TableCases, TableLayout, left_out_notes
 from stakes.errors import SettingError, StakesError, TableError
 from stakes.evaluation.case_metrics import todays_cost, todays_notes
 from stakes.evaluation.selection import too_few_to_choose

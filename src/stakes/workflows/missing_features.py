@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.fits import AboutFit, Bundle
 from stakes.artifacts.manifest import bundle_files
-from stakes.data.case_frames import read_kept
+from stakes.data.stored_cases import read_kept
 from stakes.data.tables.columns import column_numbers
-from stakes.data.tables.layout import MISSING_FEATURE, TableLayout
-from stakes.data.tables.missingness import DataQuality
-from stakes.data.tables.tables import write_table
+from stakes.data.tables.files import write_table
+from stakes.data.tables.layout import MISSING_FEATURE, DataQuality, TableLayout
 from stakes.errors import StakesError, TableError, listed
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.settings import shown

@@ -22,9 +22,9 @@ from stakes.artifacts.recalibrations import (
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.data.case_frames import case_labels, in_utc, newest_cases, told_labels
 from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
 from stakes.data.forecasts.past_forecasts import read_new, read_past, with_todays_parts
+from stakes.data.tables.columns import case_labels, in_utc, newest_cases, told_labels
 from stakes.errors import SettingError, StakesError, names_text
 from stakes.evaluation.case_metrics import (
     CaseMetrics,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.values import ForecastValues, cases_text
+from stakes.data.forecasts.tables import ForecastValues, cases_text
 from stakes.errors import TableError, listed, names_text
 from stakes.text import count_text, number_text
 

@@ -9,17 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.argument_checks import require_finite
-from stakes.data.case_frames import outcome_names
+from stakes.data.case_table import outcome_names
 from stakes.data.forecasts.checks import LearnedForecasts
 from stakes.data.forecasts.columns import AHEAD_COLUMNS, RUN_COLUMNS, ReadAs, chosen_columns, site_labels
 from stakes.data.forecasts.grids import GridPoint
-from stakes.data.forecasts.outcome_bounds import Pair
-from stakes.data.forecasts.quantiles import TailShape
-from stakes.data.forecasts.values import as_index, case_index, one_row_each, time_level
+from stakes.data.forecasts.quantiles import Pair, TailShape
+from stakes.data.forecasts.tables import as_index, case_index, one_row_each, time_level
 from stakes.data.tables.columns import column_numbers, column_times, require_columns
-from stakes.data.tables.names import check_names, first_repeated
 from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError, check_names, first_repeated
 
 Floats = NDArray[np.float64]
 _SECONDS = 3600.0  # of an hour

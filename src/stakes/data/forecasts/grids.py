@@ -9,7 +9,8 @@ import pandas as pd
 
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.checks import in_unit
-from stakes.data.forecasts.values import ROW, ForecastValues, number_order_note, require_once
+from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.forecasts.tables import ROW, ForecastValues, number_order_note, require_once
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
 from stakes.programs.vector_actions import ProgramCost, VectorCost, action_parts
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 
 GridPoint = tuple[float, float]
 """Latitude and longitude, in degrees."""
-
-MEMBER_DIMENSIONS = ("number", "member", "realization", "realisation", "ensemble", "sample")
-"""What the dimension of members may be called."""
-
-LEVEL_DIMENSIONS = ("quantile", "quantile_level")
-"""What the dimension of quantiles may be called; its coordinate holds their levels."""
 
 _VARIABLE = "variable"  # along which several variables lie
 _SITES = (_VARIABLE, "site", "station", "location")

@@ -21,13 +21,11 @@ from stakes.data.forecasts.checks import (
 )
 from stakes.data.forecasts.columns import ReadAs, site_keys, site_labels, with_ranges, without_coordinates
 from stakes.data.forecasts.grids import GridPoint, array_forecast, forecast_array, require_parts, site_dimension
-from stakes.data.forecasts.outcome_bounds import Pair
-from stakes.data.forecasts.quantiles import TailShape, given_bounds, weighted_quantiles, within
-from stakes.data.forecasts.tables import of_target, table_forecast
-from stakes.data.forecasts.values import ROW, ForecastValues, case_index, one_row_each
+from stakes.data.forecasts.quantiles import Pair, TailShape, given_bounds, weighted_quantiles, within
+from stakes.data.forecasts.tables import ROW, ForecastValues, case_index, of_target, one_row_each, table_forecast
 from stakes.data.tables.columns import column_numbers, numeric_columns, require_columns
-from stakes.data.tables.gridded_files import is_dataset, open_dataset
-from stakes.data.tables.tables import read_table
+from stakes.data.tables.files import is_dataset, read_table
+from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text, nearest_hint
 from stakes.programs.vector_actions import PartlyFree, part_names
 from stakes.text import label_numbers, number_text

@@ -23,13 +23,11 @@ from stakes.data.forecasts.columns import chosen_columns, site_keys
 from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
 from stakes.data.forecasts.grids import array_forecast, forecast_array
 from stakes.data.forecasts.members import matched_actions, matched_outcomes
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
-from stakes.data.forecasts.quantiles import quantile_bounds, weighted_quantiles
-from stakes.data.forecasts.tables import of_target, table_forecast
-from stakes.data.forecasts.values import CaseRows, ForecastValues
+from stakes.data.forecasts.quantiles import OutcomeBounds, Pair, outcome_bounds, quantile_bounds, weighted_quantiles
+from stakes.data.forecasts.tables import CaseRows, ForecastValues, of_target, table_forecast
 from stakes.data.tables.columns import column_numbers
-from stakes.data.tables.gridded_files import is_dataset, open_dataset
-from stakes.data.tables.tables import read_table
+from stakes.data.tables.files import is_dataset, read_table
+from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 from stakes.text import number_text
 

@@ -1,168 +1,153 @@
-"""Quantiles: told by the names of columns, put in order, and made weighted members."""
+"""Members that are made of quantiles, and the bounds that outcomes cannot cross, such as 0 or a capacity."""
 
 import math
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-from stakes.argument_checks import require_one_of
+from stakes.argument_checks import require_finite, require_one_of
 from stakes.costs.cost import TotalCost
 from stakes.costs.scalar_costs import ShortfallCost, WindDispatchCost
-from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
-from stakes.errors import SettingError, ShapeError, TableError, listed
+from stakes.errors import SettingError, ShapeError, TableError
 from stakes.text import number_text
 
-_NUMBER = r"(?P<number>\d+(?:\.\d+)?|\.\d+)"
-_LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMBER}(?P<percent> ?%)?"
-_INTERVAL = r"(?P<side>lo|hi)[-_](?P<width>\d+(?:\.\d+)?)"
-_NAME = re.compile(rf"{_LEVEL}|{_INTERVAL}|(?P<median>median)", re.IGNORECASE)
-_PREFIXED = re.compile(rf"(?P<prefix>.+?)[ _\-.](?:{_LEVEL}|{_INTERVAL}|(?P<median>median))", re.IGNORECASE)
-_SUFFIXED = re.compile(rf"(?=quantile)(?:{_LEVEL}|{_INTERVAL}|(?P<median>median))[ _\-](?P<prefix>.+)", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
-_PERCENT_WORDS = ("percentile", "pctl", "pct", "perc")
-_POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", "yhat", "y_hat", "median")
+Pair = tuple[float | None, float | None]
+"""The lower and the upper bound of an outcome; None where there is none."""
+
+_LEAST_TIES, _LEAST_SHARE = 10, 0.01  # of the rows, at an atom
+_NAMED = 3  # outcomes, in a sentence
+_NEIGHBOURS, _TIMES = 3, 3  # an atom has so many times the rows of each of the next values
 
 
 @dataclass(frozen=True)
-class NamedQuantile:
-    """A column whose name is that of a quantile."""
+class OutcomeBounds:
+    """What each outcome lies between."""
 
-    column: str  # the column
-    prefix: str  # what stands before the level, or behind it, such as a site or a model; empty where nothing does
-    level: float  # the level, from 0 to 1 if the name is right
-    whole: int | None = None
+    pairs: tuple[Pair, ...]  # the bounds of each outcome
+    source: Literal["given", "cost", "found"]
+
+    def __post_init__(self) -> None:
+        for pair in self.pairs:
+            _require_pair(pair)
+
+    def clip(self, members: Tensor) -> Tensor:
+        """Members (..., D) with those beyond a bound drawn to it."""
+        lower, upper = (
+            members.new_tensor([end if bound is None else bound for bound in bounds])
+            for bounds, end in zip(zip(*self.pairs, strict=True), (-torch.inf, torch.inf), strict=True)
+        )
+        return torch.minimum(torch.maximum(members, lower), upper)
+
+    def sentences(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What a user should know of bounds that nobody gave."""
+        if self.source == "given":
+            return ()
+        alike: dict[tuple[str, float], list[str]] = {}
+        for name, pair in zip(names, self.pairs, strict=True):
+            for words, bound in zip(("below", "above"), pair, strict=True):
+                if bound is not None:
+                    alike.setdefault((words, bound), []).append(name)
+        why = "as the cost says" if self.source == "cost" else "at which many values lie exactly"
+        return tuple(
+            f"No member of {_first_names(of)} lies {words} {number_text(bound)}, {why} (outcome_bounds)."
+            for (words, bound), of in alike.items()
+        )
 
 
-def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[NamedQuantile]:
-    """The columns whose names are those of quantiles, in their order; none where fewer than two are.
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
-    >>> [(each.prefix, each.level) for each in named_quantiles(["time", "north_q10", "north_q90"])]
-    [('north', 0.1), ('north', 0.9)]
+
+def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: Tensor) -> OutcomeBounds | None:
+    """The bounds of outcomes, or None where there are none."""
+    if given is None:
+        return None
+    width = outcome.shape[1]
+    values = outcome.double().cpu().numpy()
+    if given != "auto":
+        bounds = OutcomeBounds((_checked_pair(given),) * width, "given")
+        _require_within(bounds, values)
+        return bounds
+    known = getattr(cost, "outcome_bounds", None)
+    if known is not None:
+        bounds = OutcomeBounds((_checked_pair(known),) * width, "cost")
+        if not _rows_outside(bounds, values):
+            return bounds
+    atoms = OutcomeBounds(tuple(_atoms(column) for column in values.T), "found")
+    return atoms if any(bound is not None for pair in atoms.pairs for bound in pair) else None
+
+
+def within_bounds(members: Tensor, bounds: OutcomeBounds | None) -> Tensor:
+    """Members (..., D) drawn to the bounds of their outcomes."""
+    return members if bounds is None else bounds.clip(members)
+
+
+def written_pair(text: str) -> Pair | Literal["auto"] | None:
+    """The bounds that a user writes: "auto", "none", or two numbers such as "0,1", either of which may be left out.
+
+    >>> written_pair("0,")
+    (0.0, None)
     """
-    matches = _matches(columns, certain)
-    numbers = [match["number"] for match in matches.values() if match["number"] is not None]
-    if sum(match["median"] is None for match in matches.values()) < 2:
-        return []
-    as_decimals = all(number.isdigit() and len(number) > 1 for number in numbers) and any(
-        len(number) > 2 and number.startswith("0") for number in numbers
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else None
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        lower, upper = (float(part) if part else None for part in parts)
+    except ValueError:
+        raise SettingError(f'outcome_bounds must be auto, none or two numbers such as "0,1", got {text!r}') from None
+    return _checked_pair((lower, upper))
+
+
+def _checked_pair(pair: Any) -> Pair:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise SettingError(f'outcome_bounds must be "auto", None or a lower and an upper bound, got {pair!r}')
+    lower, upper = (None if bound is None else float(bound) for bound in pair)
+    _require_pair((lower, upper))
+    return lower, upper
+
+
+def _require_pair(pair: Pair) -> None:
+    for bound in pair:
+        if bound is not None:
+            require_finite("outcome_bounds", bound)
+    lower, upper = pair
+    if lower is not None and upper is not None and lower >= upper:
+        raise SettingError(f"outcome_bounds must have a lower bound below the upper one, got {lower:g} and {upper:g}")
+
+
+def _rows_outside(bounds: OutcomeBounds, values: NDArray[np.float64]) -> int:
+    return int((bounds.clip(torch.from_numpy(values)).numpy() != values).any(1).sum())
+
+
+def _require_within(bounds: OutcomeBounds, values: NDArray[np.float64]) -> None:
+    if outside := _rows_outside(bounds, values):
+        lower, upper = ("none" if bound is None else f"{bound:g}" for bound in bounds.pairs[0])
+        raise SettingError(
+            f"outcome_bounds must hold all outcomes, but {outside} of {len(values)} rows lie outside {lower} to {upper}"
+        )
+
+
+def _atoms(column: NDArray[np.float64]) -> Pair:
+    """0 where many values lie at this minimum, and the maximum where many lie there: many more than beside it."""
+    values, counts = np.unique(column, return_counts=True)
+    return (
+        0.0 if values[0] == 0 and _is_atom(counts) else None,
+        float(values[-1]) if _is_atom(counts[::-1]) else None,
     )
-    in_percent = not as_decimals and any(_says_percent(match, certain) for match in matches.values())
-    in_percent = in_percent and not _are_fractions(list(matches.values()))
-    quantiles = [
-        _named(column, match, in_percent and (certain or not _is_bare(match)), as_decimals)
-        for column, match in matches.items()
-    ]
-    said = {(each.prefix, each.level) for each in quantiles if matches[each.column]["median"] is None}
-    return [each for each in quantiles if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
 
 
-def lone_quantile(columns: Sequence[str]) -> str | None:
-    """The one column that is named as a quantile is; None where there is none, or more than one."""
-    named = [column for column, match in _matches(columns, certain=False).items() if match["median"] is None]
-    return named[0] if len(named) == 1 else None
-
-
-def may_be_members(quantiles: Sequence[NamedQuantile]) -> bool:
-    """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50."""
-    whole = sorted({each.whole for each in quantiles if each.whole is not None})
-    steps = [following - number for number, following in pairwise(whole)]
-    return bool(steps) and all(each.whole is not None for each in quantiles) and 2 * steps.count(1) >= len(steps)
-
-
-def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
-    """Raise where the columns may as well be members."""
-    if may_be_members(quantiles):
-        named = [each.column for each in quantiles]
-        columns = f"{named[0]} to {named[-1]}" if len(named) > 2 else listed(named)
-        raise TableError(
-            f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "
-            "--read-as quantiles says which"
-        )
-
-
-def require_levels(quantiles: Sequence[NamedQuantile], name: str) -> None:
-    """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice."""
-    if not quantiles:
-        raise TableError(
-            f"{name} must have at least two columns that name levels, such as q10 or 0.1, to hold quantiles"
-        )
-    for each in quantiles:
-        if not 0 <= each.level <= 1:
-            raise TableError(
-                f"{name} has the column {each.column!r} beside others that name quantiles, but its level "
-                f"{number_text(each.level)} does not lie between 0 and 1; --read-as members takes all as members"
-            )
-    for (prefix, level), count in Counter((each.prefix, each.level) for each in quantiles).items():
-        if count > 1:
-            twice = [each.column for each in quantiles if (each.prefix, each.level) == (prefix, level)]
-            raise TableError(f"{name} has the level {number_text(level)} twice, in the columns {listed(twice)}")
-
-
-def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
-    """Whether a column beside quantiles is a single number that stands for the forecast, such as its mean."""
-    return column.lower() in _POINTS or column in prefixes or column.lower().endswith(("-median", "_median", "_mean"))
-
-
-def _matches(columns: Sequence[str], certain: bool) -> "dict[str, re.Match[str]]":
-    matches = {column: match for column in columns if (match := _match(column)) is not None}
-    if certain:
-        return matches
-    # 0, 1, 2 are members, and so are 0.0, 1.0, 2.0
-    inside = any(_is_decimal(match) and 0 < float(match["number"]) < 1 for match in matches.values())
-    is_level = lambda match: not _is_bare(match) or (inside and _is_decimal(match))
-    return {column: match for column, match in matches.items() if is_level(match)}
-
-
-def _match(column: str) -> "re.Match[str] | None":
-    name = _DECIMAL_COMMA.sub(".", column.strip())
-    return _NAME.fullmatch(name) or _SUFFIXED.fullmatch(name) or _PREFIXED.fullmatch(name)
-
-
-def _is_bare(match: "re.Match[str]") -> bool:
-    """Whether there is nothing but a number, which may be that of a member."""
-    return match["number"] is not None and match["word"] is None and match["percent"] is None
-
-
-def _is_decimal(match: "re.Match[str]") -> bool:
-    return match["number"] is not None and "." in match["number"]
-
-
-def _says_percent(match: "re.Match[str]", certain: bool) -> bool:
-    if match["number"] is None:
+def _is_atom(counts: NDArray[np.int64]) -> bool:
+    """Whether the first value has so many more rows than the next ones that it must be a bound."""
+    if len(counts) <= _NEIGHBOURS or counts[0] < max(_LEAST_TIES, _LEAST_SHARE * counts.sum()):
         return False
-    return _names_percent(match) or ((certain or not _is_bare(match)) and float(match["number"]) > 1)
-
-
-def _names_percent(match: "re.Match[str]") -> bool:
-    return match["percent"] is not None or (match["word"] or "").lower() in _PERCENT_WORDS
-
-
-def _are_fractions(matches: "Sequence[re.Match[str]]") -> bool:
-    """Whether numbers below 1 stand beside none above 50: of 0.1, 0.5 and 1.5 the last is a slip, no percent."""
-    numbers = [float(match["number"]) for match in matches if match["number"] is not None]
-    named = any(map(_names_percent, matches))
-    return bool(numbers) and not named and min(numbers) < 1 and max(numbers) <= 50
-
-
-def _named(column: str, match: "re.Match[str]", in_percent: bool, as_decimals: bool) -> NamedQuantile:
-    prefix = match.groupdict().get("prefix") or ""
-    if match["median"] is not None:
-        return NamedQuantile(column, prefix, 0.5)
-    if match["side"] is not None:
-        width = float(match["width"]) / 100
-        return NamedQuantile(column, prefix, round((1 - width if match["side"].lower() == "lo" else 1 + width) / 2, 12))
-    number = match["number"]
-    whole = int(number) if number.isdigit() and match["percent"] is None else None
-    if as_decimals:
-        return NamedQuantile(column, prefix, float(f"0.{number}"), whole)
-    return NamedQuantile(column, prefix, round(float(number) / 100, 12) if in_percent else float(number), whole)
+    return bool(counts[0] >= _TIMES * counts[1 : 1 + _NEIGHBOURS].max())
 
 
 TailShape = Literal["exponential", "flat"]

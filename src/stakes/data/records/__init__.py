@@ -13,8 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.tables.names import find_columns
-from stakes.errors import RecordError, SettingError, did_you_mean
+from stakes.errors import RecordError, SettingError, did_you_mean, find_columns
 
 MISSING_INTEGER = int(np.iinfo(np.int32).min)
 """The integer that stands for a missing value in the file of a record."""

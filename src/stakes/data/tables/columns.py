@@ -196,3 +196,42 @@ def likely_directions(table: pd.DataFrame, columns: Iterable[str]) -> tuple[str,
         if 0 <= np.nanmin(values) < _QUARTER and _CIRCLE - _QUARTER < np.nanmax(values) <= _CIRCLE
         if not any(feature in table.columns for feature in direction_features(name, (name,)))
     )
+
+
+def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
+    """Times and names as they are, rows counted from 1 as a reader of the file does."""
+    if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
+        rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
+        return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
+    return index + 1 if index.name == "row" else index
+
+
+def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
+    """The place of the newest case, or of all sites of it where each is a case by itself."""
+    if isinstance(index, pd.MultiIndex):
+        newest = index.get_level_values(0)
+        return np.flatnonzero(newest == newest.max())
+    return np.argsort(index, kind="stable")[-1:]
+
+
+def in_utc(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its cases' times, in the first column where there are some, marked as UTC."""
+    first = table.columns[0]
+    if not pd.api.types.is_datetime64_dtype(table[first].dtype):
+        return table
+    return table.assign(**{first: table[first].dt.tz_localize("UTC")})
+
+
+def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
+    """The cases as messages call them, times as tables write them.
+
+    >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
+    (('2020-02-01T13:00:00Z',), ('7',))
+    """
+    return tuple(_told(each) for each in index)
+
+
+def _told(label: Any) -> str:
+    if isinstance(label, tuple):
+        return ", ".join(map(_told, label))
+    return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)

@@ -73,41 +73,26 @@ def _all_members(arrays: "list[DataArray]", path: str) -> "DataArray":
     return joined.sortby(_MEMBER)
 
 
-GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
-"""How the names of NetCDF files and Zarr stores end."""
-
-GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
-"""How the names of GRIB files end."""
-
 SPEEDS = ("ws10", "si10", "10si", "w10")
 """What files call the 10 m wind speed, in lower case."""
 
 COMPONENTS = (("u10", "v10"), ("10u", "10v"))
 """What files call its eastward and northward components, in lower case."""
 
-_TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
 _TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
 _ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
 _ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _VERSION = "expver"
 
 
-def is_gridded(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file or a Zarr store."""
-    return str(path).rstrip("/").lower().endswith(GRIDDED)
-
-
-def is_dataset(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file."""
-    return is_gridded(path) or str(path).lower().endswith(GRIB)
-
-
 @contextmanager
 def open_dataset(path: str) -> Iterator["Dataset"]:
     """The data of a file, for as long as the context lasts; what is not needed is not read."""
+    from stakes.data.tables.files import GRIB, TABLES  # which imports pandas
+
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
-    elif path.lower().endswith(_TABLES):
+    elif path.lower().endswith(TABLES):
         dataset = _table(path)
     elif is_pipe_or_device(path):
         raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")

@@ -11,9 +11,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.data.case_table import CaseTable
-from stakes.data.tables.names import check_names, find_columns, first_repeated
 from stakes.data.tables.time_axis import Times, check_regular, hours_to_seconds, to_utc
-from stakes.errors import SeriesError, SettingError
+from stakes.errors import SeriesError, SettingError, check_names, find_columns, first_repeated
 from stakes.settings import shown
 
 Floats = NDArray[np.floating[Any]]

@@ -1,92 +1,20 @@
-"""Cases and pandas: what people call them, what the estimator is given, and those that are kept beside a fit."""
+"""The last cases of a fit, kept in its folder to look at."""
 
 import io
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from pyarrow.lib import ArrowException
 from pyarrow.parquet import ParquetFile
 
 from stakes.data.case_table import CaseTable, Category
 from stakes.data.tables.columns import column_numbers
-from stakes.data.tables.tables import write_table
-from stakes.errors import ShapeError, TableError
+from stakes.data.tables.files import write_table
+from stakes.errors import TableError
 from stakes.files import check_sha256, read_bytes, short_ascii
-
-
-def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
-    """Times and names as they are, rows counted from 1 as a reader of the file does."""
-    if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
-        rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
-        return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
-    return index + 1 if index.name == "row" else index
-
-
-def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
-    """The place of the newest case, or of all sites of it where each is a case by itself."""
-    if isinstance(index, pd.MultiIndex):
-        newest = index.get_level_values(0)
-        return np.flatnonzero(newest == newest.max())
-    return np.argsort(index, kind="stable")[-1:]
-
-
-def in_utc(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its cases' times, in the first column where there are some, marked as UTC."""
-    first = table.columns[0]
-    if not pd.api.types.is_datetime64_dtype(table[first].dtype):
-        return table
-    return table.assign(**{first: table[first].dt.tz_localize("UTC")})
-
-
-def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
-    """The cases as messages call them, times as tables write them.
-
-    >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
-    (('2020-02-01T13:00:00Z',), ('7',))
-    """
-    return tuple(_told(each) for each in index)
-
-
-def _told(label: Any) -> str:
-    if isinstance(label, tuple):
-        return ", ".join(map(_told, label))
-    return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)
-
-
-def as_table(values: Any, name: str) -> Any:
-    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
-    xarray = sys.modules.get("xarray")  # who passes its objects has imported it
-    if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
-        return values
-    if isinstance(values, xarray.Dataset):
-        dims = {each.dims for each in values.data_vars.values()}
-        if len(dims) != 1 or len(values.dims) != 1:
-            raise ShapeError(f"{name} must have variables along one dimension of cases, got {dict(values.sizes)}")
-        return pd.DataFrame({key: each.values for key, each in values.data_vars.items()})
-    if values.ndim == 1:
-        return pd.Series(values.values, name=values.name)
-    if values.ndim != 2:
-        raise ShapeError(f"{name} must have the dimensions case and column, got {list(values.dims)}")
-    columns = values.dims[1]
-    if columns not in values.indexes:
-        return values.values
-    return pd.DataFrame(values.values, columns=values.indexes[columns])
-
-
-def outcome_names(values: Any, count: int) -> tuple[str, ...]:
-    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
-    if isinstance(values, pd.DataFrame):
-        return tuple(map(str, values.columns))
-    if isinstance(values, pd.Series) and values.name is not None:
-        return (str(values.name),)
-    return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))
-
 
 STORED_CASES = Path("evaluation", "features.parquet")
 """Where the cases lie within the folder of a fit."""
