@@ -56,13 +56,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FitInputs]:
 @pytest.mark.parametrize("example", demo.EXAMPLES, ids=lambda example: example.name)
 def test_the_demo_does_not_doubt_its_own_data(whole: dict[str, FitInputs], example: demo.Example) -> None:
     inputs = whole[example.name]
-    assert inputs.cases.outcomes is not None
-    assert inputs.spec.doubts(inputs.cases.outcomes) == []
+    assert inputs.spec.doubts(inputs.cases.outcome_table) == []
 
 
 def test_days_on_which_every_shop_is_closed_are_no_cases(whole: dict[str, FitInputs]) -> None:
-    outcomes = whole["bakery"].cases.outcomes
-    assert outcomes is not None
+    outcomes = whole["bakery"].cases.outcome_table
     assert len(outcomes) > 1100
     assert (outcomes["demand"] > 0).all()
 

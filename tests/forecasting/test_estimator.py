@@ -45,7 +45,7 @@ def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarr
 def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
     """A quick one, of the models of the search where a test does not ask for those of all rows."""
     given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
-    given |= {"refit_on_all_rows": False, "recent_errors": False, "selection": False}
+    given |= {"refit_on_all_rows": False, "recent_errors": False, "model_selection": False}
     return stakes.DecisionAwareForecaster(COST, **(given | settings))
 
 
@@ -459,19 +459,19 @@ def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
 
 
 def test_a_weight_that_fails_is_left_out() -> None:
-    free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
-    found = forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).set_params(cost=free)
+    tiny = stakes.cost_function(lambda action, outcome: 1e-60 * (action - outcome) ** 2, lower=0.0, upper=1.0)
+    found = forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).set_params(cost=tiny)
     with pytest.warns(RuntimeWarning, match=r"a model of weight 0\.5 failed and is left out: the mean decision term"):
         found.fit(*table())
     assert found.decision_weight_ == 0
     assert [point.failed for point in found.frontier_.points] == [False, True]
     with pytest.raises(StakesError, match="all models failed: the mean decision term"):
-        forecaster().set_params(cost=free).fit(*table())
+        forecaster().set_params(cost=tiny).fit(*table())
     with (
         pytest.warns(RuntimeWarning, match="left out"),
         pytest.raises(StakesError, match=r"all models of weight 0\.5 failed: the mean decision term"),
     ):
-        forecaster(baseline=True).set_params(cost=free).fit(*table())
+        forecaster(baseline=True).set_params(cost=tiny).fit(*table())
 
 
 # scikit-learn

@@ -43,7 +43,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
             cost,
             model=ImplicitSettings(hidden=4, layers=1, noise=2),
             weights=(0.0, 0.5),
-            selection=request.model_selection,
+            model_selection=request.model_selection,
             members=6,
             training=TrainingSettings(epochs=1, validate_every=1, validation_members=4),
             random_state=request.seed,

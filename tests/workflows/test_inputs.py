@@ -56,11 +56,11 @@ def test_directions_become_sine_and_cosine_and_that_is_told() -> None:
     assert found.notes == (
         "taken as directions in degrees, features are their sine and cosine: 'wind_dir' (--directions none)",
     )
-    assert list(found.cases.features) == ["wind", "wind_dir_sin", "wind_dir_cos"]
+    assert list(found.cases.feature_names) == ["wind", "wind_dir_sin", "wind_dir_cos"]
     plain = FitInputs.read(replace(request, directions=()))
-    assert (list(plain.cases.features), plain.notes) == (["wind", "wind_dir"], ())
+    assert (list(plain.cases.feature_names), plain.notes) == (["wind", "wind_dir"], ())
     asked_for = FitInputs.read(replace(request, directions=("wind",)))
-    assert list(asked_for.cases.features) == ["wind_sin", "wind_cos", "wind_dir"]
+    assert list(asked_for.cases.feature_names) == ["wind_sin", "wind_cos", "wind_dir"]
     assert asked_for.notes == ()
     given = TableLayout(("load",), ("wind", "wind_dir"), directions=("wind",))
     assert FitInputs.read(replace(request, layout=given)).layout == given

@@ -157,8 +157,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     >>> outcomes = known[:, 0] + 2 + random.normal(size=600)
     >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
     >>> recalibrator = stakes.Recalibrator(cost, decision_weights=()).fit(members, outcomes)
-    >>> recalibrator.selection_.selected.name, recalibrator.decide(members[:3]).shape
-    ('bias_and_spread', (3, 100, 1), (3,))
+    >>> recalibrator.selection_.selected.name
+    'bias_and_spread'
+    >>> recalibrator.sample(members[:3]).shape, recalibrator.decide(members[:3]).shape
+    ((3, 100, 1), (3,))
     """
 
     selection_: ModelSelection

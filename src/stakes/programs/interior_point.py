@@ -54,18 +54,22 @@ def tidied(data: ScenarioData, action: Tensor, tolerance: float) -> Tensor:
     rows, allowed = torch.cat([data.C[~bounds], data.E]), torch.cat([data.d[:, ~bounds], data.e], -1)
     equal = torch.arange(len(rows), device=rows.device) >= len(rows) - len(data.E)
 
-    def broken(each: Tensor) -> Tensor:
+    def broken(each: Tensor, held: Tensor = equal) -> Tensor:
         over = each @ rows.mT - allowed
-        return torch.where(equal, over, over.clamp(min=0.0))
+        return torch.where(held, over, over.clamp(min=0.0))
 
     rounding = _ROUNDING * torch.maximum(unit[:, 0], largest(action))
+    held = equal.expand(len(action), -1)
     for _ in range(_CORRECTIONS):
-        over = broken(tidy)
-        if known_on_host((largest(over) <= rounding).all()):
+        over = broken(tidy, held)
+        wrong = largest(over) > rounding
+        if known_on_host(~wrong.any()):
             break
-        own = rows * free[:, None] * ((over != 0) | equal)[..., None]  # (B, rows, A)
+        held = held | (over > 0)  # and stays so: to mend one limit by another would go back and forth
+        own = rows * free[:, None] * held[..., None]  # (B, rows, A)
         lower = torch.linalg.cholesky_ex(own @ own.mT + _RIDGE * torch.eye(len(rows)).to(own)).L
-        tidy = tidy - (own.mT @ torch.cholesky_solve(over[..., None], lower))[..., 0]
+        moved = (own.mT @ torch.cholesky_solve(over[..., None], lower))[..., 0]
+        tidy = torch.where(wrong[:, None], tidy - moved, tidy)
     before, after = (
         torch.maximum(largest(broken(each)), largest((each @ C.mT - d).clamp(min=0.0))) for each in (action, tidy)
     )
