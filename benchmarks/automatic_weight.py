@@ -30,14 +30,13 @@ from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.evaluation.headroom import Headroom, headroom
+from stakes.evaluation.headroom import headroom
 from stakes.evaluation.intervals import Resampling, block_length
-from stakes.evaluation.selection import Frontier
+from stakes.evaluation.selection import Frontier, Headroom
 from stakes.models.ensemble import pooled_parts
 from stakes.settings import to_plain
 from stakes.training.processes import called_for_each
-from stakes.training.settings import ModelSettings, TrainingSettings
-from stakes.training.weight_search import ESTIMATOR_MODELS, automatic_settings
+from stakes.training.settings import ESTIMATOR_MODELS, ModelSettings, TrainingSettings, automatic_settings
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
 MEMBERS = 200

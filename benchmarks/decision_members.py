@@ -28,9 +28,8 @@ from reproduction.tasks.portfolio import IrishWind
 from stakes.evaluation.metrics import Assessor
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica
-from stakes.training.settings import ImplicitSettings
+from stakes.training.settings import ImplicitSettings, automatic_settings
 from stakes.training.trainer import train
-from stakes.training.weight_search import automatic_settings
 
 BATCH, MEMBERS, JUDGED = 256, 10, 200
 COUNTS = (10, 20, 64)

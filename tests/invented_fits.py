@@ -11,11 +11,11 @@ from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.selection import (
     Frontier,
+    Headroom,
     JudgedCandidate,
     JudgedCases,
     ModelSelection,

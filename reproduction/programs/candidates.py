@@ -23,8 +23,8 @@ from stakes.scores.decision_score import DecisionScore
 from stakes.scores.mixture import ScoreMixture
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
-from stakes.training.settings import ImplicitSettings, TrainingSettings
-from stakes.training.weight_search import FittedWeight, RefitSchedule, TrainingPlan, train_on_all_rows, train_weights
+from stakes.training.settings import ImplicitSettings, RefitSchedule, TrainingSettings
+from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights
 
 WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 """The decision weights that are tried."""

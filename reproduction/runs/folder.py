@@ -1,4 +1,4 @@
-"""A run on disk: the files of `stakes.training.checkpoints`, and checkpoints/ while it is trained."""
+"""A run on disk: the files of `stakes.training.stored_models`, and checkpoints/ while it is trained."""
 
 import json
 import math
@@ -14,7 +14,8 @@ from reproduction.runs.settings import RunSettings, build_model, run_from_plain
 from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import check_sha256, content_digest, read_bytes, write_json
 from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
-from stakes.training.checkpoints import (
+from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
+from stakes.training.stored_models import (
     MANIFEST,
     METRICS,
     SETTINGS,
@@ -30,7 +31,6 @@ from stakes.training.checkpoints import (
     versions_here,
     write_lines,
 )
-from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
 
 
 def is_run(path: Path) -> bool:

@@ -15,7 +15,6 @@ from stakes.argument_checks import require_count, require_decision_weight
 from stakes.errors import CheckpointError, SettingError
 from stakes.scores.mixture import score_weights
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
-from stakes.training.checkpoints import WEIGHTS, load_model_weights, state_layout
 from stakes.training.replicas import Replica
 from stakes.training.settings import (
     DiffusionSettings,
@@ -24,6 +23,7 @@ from stakes.training.settings import (
     ModelSettings,
     TrainingSettings,
 )
+from stakes.training.stored_models import WEIGHTS, load_model_weights, state_layout
 
 MODELS: Mapping[str, type[ModelSettings]] = {
     kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings)

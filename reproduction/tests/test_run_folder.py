@@ -24,10 +24,10 @@ from reproduction.tasks.wind import WindTask
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked
 from stakes.settings import read_settings_file, to_plain
-from stakes.training.checkpoints import load_tensors, save_tensors
 from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.stored_models import load_tensors, save_tensors
 from stakes.training.trainer import train
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)

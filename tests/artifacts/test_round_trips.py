@@ -18,8 +18,8 @@ from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.fitted_state import EstimatorSettings
 from stakes.artifacts.manifest import bundle_files, is_bundle
 from stakes.cost_spec.spec import CostSpec
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
+from stakes.evaluation.selection import Headroom
 
 
 @pytest.mark.parametrize("kind", KINDS)

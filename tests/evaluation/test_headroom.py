@@ -12,8 +12,9 @@ import torch
 import stakes
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
-from stakes.evaluation.headroom import Headroom, headroom
+from stakes.evaluation.headroom import headroom
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
+from stakes.evaluation.selection import Headroom
 from stakes.settings import from_plain, to_plain
 from stakes.training.policy import PolicySettings, train_policy
 

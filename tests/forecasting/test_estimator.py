@@ -26,8 +26,14 @@ from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
 from stakes.forecasting.plan import plan_fit
 from stakes.models.ensemble import member_shares, pooled_members
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.training.weight_search import ESTIMATOR_MODELS, automatic_settings, train_weights
+from stakes.training.settings import (
+    ESTIMATOR_MODELS,
+    DiffusionSettings,
+    ImplicitSettings,
+    TrainingSettings,
+    automatic_settings,
+)
+from stakes.training.weight_search import train_weights
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)

@@ -13,9 +13,9 @@ from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.settings import from_plain, to_plain
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.settings import TrainingSettings
+from stakes.training.settings import RefitSchedule, TrainingSettings
 from stakes.training.trainer import fingerprint, train
-from stakes.training.weight_search import RefitSchedule, TrainingPlan, train_on_all_rows, train_weights
+from stakes.training.weight_search import TrainingPlan, train_on_all_rows, train_weights
 
 ASKED = replace(QUICK, epochs=6, pretraining_epochs=2, validate_every=4, patience=1)
 

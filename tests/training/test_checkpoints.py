@@ -13,7 +13,8 @@ from damaged_bytes import NOT_JSON
 from small_checkpoints import DTYPES, assert_same, assert_same_tensors, checkpoint, names
 
 from stakes.errors import CheckpointError
-from stakes.training.checkpoints import Checkpoint, load_latest, load_tensors, save_checkpoint, save_tensors
+from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
+from stakes.training.stored_models import load_tensors, save_tensors
 
 
 def test_tensors_of_every_kind_come_back(tmp_path: Path) -> None:

@@ -35,13 +35,14 @@ from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import BundleError, SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
-from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.selection import Headroom
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.json_values import json_value
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.checkpoints import (
+from stakes.training.settings import ModelFactory, ModelSettings
+from stakes.training.stored_models import (
     MANIFEST,
     METRICS,
     PARTS,
@@ -53,8 +54,6 @@ from stakes.training.checkpoints import (
     save_models,
     write_lines,
 )
-from stakes.training.settings import ModelSettings
-from stakes.training.weight_search import ModelFactory
 
 
 @dataclass(frozen=True)

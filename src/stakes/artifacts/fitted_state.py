@@ -26,15 +26,18 @@ from stakes.forecasting.plan import Base, ForecastKind, TreeLocation, based_fact
 from stakes.json_values import json_value
 from stakes.models.sample_model import SampleModel
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.checkpoints import HEADER_LIMIT, load_models, model_keys, state_layout, versions_here
 from stakes.training.settings import (
+    ESTIMATOR_MODELS,
     DiffusionSettings,
     ImplicitSettings,
     LinearSettings,
+    ModelFactory,
     ModelSettings,
+    RefitSchedule,
     TrainingSettings,
+    resolved_device,
 )
-from stakes.training.weight_search import ESTIMATOR_MODELS, ModelFactory, RefitSchedule, resolved_device
+from stakes.training.stored_models import HEADER_LIMIT, load_models, model_keys, state_layout, versions_here
 
 MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6

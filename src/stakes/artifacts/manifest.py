@@ -16,7 +16,7 @@ from stakes.data.tables.layout import TableLayout
 from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
 from stakes.files import read_bytes, sync_folder, write_json
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.checkpoints import MANIFEST, PARTS, STATE, read_json_table
+from stakes.training.stored_models import MANIFEST, PARTS, STATE, read_json_table
 
 _LARGEST_FILE = 2**28  # bytes, of what was added
 _NAME = re.compile(r"(?:\w[\w. -]{0,99}/){0,4}\w[\w. -]{0,99}", re.ASCII)  # no part begins with a dot

@@ -36,7 +36,7 @@ from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
 from stakes.forecasting.recalibrator import Recalibrator
 from stakes.json_values import json_value
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.checkpoints import versions_here
+from stakes.training.stored_models import versions_here
 
 _STATE, _SELECTION, _JUDGED = "state.json", "selection.json", "judged.parquet"
 _FORMAT = 1

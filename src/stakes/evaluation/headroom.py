@@ -5,7 +5,6 @@ a forecast trained on its score alone, that forecast misses something which the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,45 +15,12 @@ from stakes.argument_checks import check_finite, require_count
 from stakes.costs.cost import Cost
 from stakes.data.case_table import CaseTable
 from stakes.errors import ShapeError
-from stakes.evaluation.intervals import Difference, paired_difference
-from stakes.evaluation.selection import Interval
+from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.selection import Headroom
 from stakes.scores.decision_score import climatology_action, realised_costs
-from stakes.text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
 _STEPS = 2000  # of the policy's training, in 20 to 200 epochs
-
-
-@dataclass(frozen=True)
-class Headroom:
-    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions."""
-
-    forecast_cost: float  # the mean cost of the forecast's actions
-    policy_cost: float  # that of the policy's actions
-    climatology_cost: float  # that of the one action which was best for the training outcomes
-    foresight_cost: float  # that of the best action for each outcome, known beforehand
-    gain: Interval  # policy less forecast with its 95 % interval: negative where the policy pays less
-    cases: int  # how many cases were judged
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", Difference(*self.gain))
-
-    @property
-    def sentence(self) -> str:
-        """What this says about decision-aware training, and what it does not."""
-        gain = self.gain
-        measured = f"{change_text(gain)}, over {self.cases} cases"
-        if gain.high < 0:
-            return (
-                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): the features "
-                "know something that the forecast misses and the cost asks for, so decision-aware training may pay."
-            )
-        than = "more than" if gain.low > 0 else "neither clearly less nor clearly more than"
-        return (
-            f"A policy trained on the cost alone pays {than} the forecast's actions ({measured}). That does not rule "
-            "out a gain: a policy is no forecast, and only the decision weights themselves, compared on held-out "
-            "cases, can tell."
-        )
 
 
 def headroom(

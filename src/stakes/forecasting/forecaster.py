@@ -33,10 +33,9 @@ from stakes.data.case_table import (
 from stakes.data.forecasts.quantiles import OutcomeBounds, Pair, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError, StakesError
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import Frontier, JudgedCases, ModelSelection, candidate_on_test, frontier
+from stakes.evaluation.selection import Frontier, Headroom, JudgedCases, ModelSelection, candidate_on_test, frontier
 from stakes.forecasting.answers import (
     CostParameters,
     DrawMembers,
@@ -55,17 +54,8 @@ from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import climatology_action, realised_costs
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.policy import require_one_action
-from stakes.training.settings import ModelSettings, TrainingSettings
-from stakes.training.weight_search import (
-    FittedWeight,
-    ModelFactory,
-    RefitSchedule,
-    TrainingPlan,
-    resolved_device,
-    train_on_all_rows,
-    train_weights,
-    without_failures,
-)
+from stakes.training.settings import ModelFactory, ModelSettings, RefitSchedule, TrainingSettings, resolved_device
+from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights, without_failures
 
 
 class KeptModels(NamedTuple):

@@ -21,15 +21,18 @@ from stakes.evaluation.intervals import block_length
 from stakes.models.linear import time_blocks
 from stakes.models.residual_model import LocatedFactory
 from stakes.settings import shown
-from stakes.training.settings import ImplicitSettings, LinearSettings, ModelSettings, TrainingSettings
-from stakes.training.weight_search import (
+from stakes.training.settings import (
     ESTIMATOR_MODELS,
+    ImplicitSettings,
+    LinearSettings,
     ModelFactory,
-    TrainingPlan,
+    ModelSettings,
+    TrainingSettings,
     automatic_settings,
     model_factory,
     resolved_device,
 )
+from stakes.training.weight_search import TrainingPlan
 
 Base = Literal["linear", "trees", "none"]
 """What a forecast starts from; see `stakes.DecisionAwareForecaster`."""

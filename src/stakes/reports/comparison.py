@@ -16,9 +16,8 @@ from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
-from stakes.evaluation.selection import Frontier, ModelSelection
+from stakes.evaluation.selection import Frontier, Headroom, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.forecasting.recalibration import JudgedCorrection, Version

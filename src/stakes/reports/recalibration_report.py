@@ -33,7 +33,7 @@ from stakes.reports.sections import cost_section, parts_section
 from stakes.reports.selection_text import correction_words
 from stakes.settings import to_plain
 from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals
-from stakes.training.checkpoints import versions_here
+from stakes.training.stored_models import versions_here
 
 if TYPE_CHECKING:
     from stakes.artifacts.recalibrations import Recalibration

@@ -21,7 +21,7 @@ from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.models.ensemble import pooled_members
 from stakes.reports.selection_text import forecast_words
 from stakes.service.refusals import RequestError, naming_field
-from stakes.training.weight_search import resolved_device
+from stakes.training.settings import resolved_device
 
 _MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still waits
 

@@ -20,11 +20,12 @@ from stakes.scores.mixture import score_weights
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import from_plain, to_plain
-from stakes.training.checkpoints import Checkpoint, check_tensors, load_latest, save_checkpoint
+from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.progress import Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.replicas import Replica, ReplicaStack, structure
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
+from stakes.training.stored_models import check_tensors
 
 
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:

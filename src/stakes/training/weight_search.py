@@ -1,21 +1,19 @@
 """From cases and a cost to trained models at several decision weights, in one process or in many."""
 
 import copy
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.argument_checks import require_count, require_decision_weight
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
@@ -30,10 +28,8 @@ from stakes.training.processes import outcomes, stop_asked
 from stakes.training.progress import Display, Observer, StackDisplay, Trained, ValidationHistory
 from stakes.training.replicas import Replica
 from stakes.training.settings import (
-    DiffusionSettings,
-    ImplicitSettings,
-    LinearSettings,
-    ModelSettings,
+    ModelFactory,
+    RefitSchedule,
     TrainingSettings,
 )
 from stakes.training.trainer import train
@@ -50,67 +46,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-ModelFactory = Callable[[int, int], nn.Module]
 Floats = NDArray[np.float64]
-
-ESTIMATOR_MODELS: Mapping[str, ModelSettings] = {
-    "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
-    "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
-    "linear": LinearSettings(),
-}
-"""What the estimator takes by name: wider than the paper's models, with fewer layers."""
-
-_STEPS = 1000  # of the optimiser, at least
-_LEARNING_RATE = 2e-3
-_WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
-_EPOCHS = 15  # at least
-_PRETRAINING = 0.3  # of the epochs, before them
-_PATIENCE = 0.3  # of the epochs
-_VALIDATIONS = 40
-
-
-def automatic_settings(cases: int, epochs: int | None = None, linear: bool = False) -> TrainingSettings:
-    """How long to train on so many cases, in batches of 256, unless the number of epochs is given.
-
-    Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
-    88 features not before 1,000. Pre-training, which cannot be taken back, ends before that; many cases get more steps.
-
-    >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
-    (72, 15)
-    """
-    if epochs is None:
-        epochs = max(_EPOCHS, math.ceil(_STEPS / max(1, cases // TrainingSettings.batch)))
-    every = max(1, epochs // _VALIDATIONS)
-    return TrainingSettings(
-        epochs=epochs,
-        pretraining_epochs=0 if linear else math.ceil(_PRETRAINING * epochs),
-        learning_rate=_LEARNING_RATE,
-        weight_decay=_WEIGHT_DECAY if linear else 0.0,
-        validate_every=every,
-        validation_members=20,
-        patience=max(every, round(_PATIENCE * epochs)),
-    )
-
-
-def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
-    """What makes a model from the numbers of features and outcomes."""
-    if isinstance(model, str) and model in ESTIMATOR_MODELS:
-        model = ESTIMATOR_MODELS[model]
-    if hasattr(model, "build"):
-        return cast(ModelSettings, model).build
-    if not callable(model):
-        raise SettingError(f"model must be {' or '.join(ESTIMATOR_MODELS)}, settings or a function, got {model!r}")
-    return model
-
-
-def resolved_device(device: str) -> str:
-    """A device as torch names it."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return str(torch.device(device))
-    except (RuntimeError, TypeError) as error:
-        raise SettingError(f'device must be "auto" or a device of torch, got {device!r}') from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,33 +261,6 @@ def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight
         return _trained(plan, folder, lambda: interrupted() or stop_asked())
 
 
-@dataclass(frozen=True)
-class RefitSchedule:
-    """How long the models that a search has chosen are to be trained."""
-
-    settings: TrainingSettings  # how the models of the search were trained
-    weights: tuple[float, ...]  # the decision weights that are kept
-    epochs: tuple[tuple[int | None, ...], ...]
-
-    def __post_init__(self) -> None:
-        if not self.weights or len(self.weights) != len(self.epochs):
-            raise SettingError(
-                f"weights and epochs must be as many, at least one, got {len(self.weights)} and {len(self.epochs)}"
-            )
-        for weight in self.weights:
-            require_decision_weight(weight, "weights")
-        for each in (epochs for row in self.epochs for epochs in row if epochs is not None):
-            require_count("epochs", each, least=0)
-
-    @classmethod
-    def of(
-        cls, settings: TrainingSettings, records: Sequence[Mapping[str, Any]], weights: Sequence[float]
-    ) -> "RefitSchedule":
-        """What the records of a search say of these weights."""
-        own = [[record for record in records if record["decision_weight"] == weight] for weight in weights]
-        return cls(settings, tuple(weights), tuple(tuple(map(_epochs, each)) for each in own))
-
-
 def train_on_all_rows(
     plan: TrainingPlan,
     training: RefitSchedule,
@@ -377,7 +286,3 @@ def train_on_all_rows(
     )
     about = f"training again on {len(plan.train)} cases"
     return train_weights(again, processes, checkpoints=checkpoints, stop=stop, quiet=quiet, about=about)
-
-
-def _epochs(record: Mapping[str, Any]) -> int | None:
-    return None if record["status"] == "failed" else int(record["best_epoch"])

@@ -25,9 +25,8 @@ from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection import ModelSelection
+from stakes.evaluation.selection import Headroom, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
 from stakes.forecasting.answers import require_one_decision_maker
@@ -41,9 +40,9 @@ from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdic
 from stakes.reports.selection_text import CHANGES, shown_selection
 from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
-from stakes.training.checkpoints import MANIFEST
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.policy import require_one_action
+from stakes.training.stored_models import MANIFEST
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecaster
 from stakes.workflows.fit_settings import FitSettings
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record

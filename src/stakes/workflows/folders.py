@@ -99,7 +99,7 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     from stakes.cost_spec.files import user_cost_errors
     from stakes.cost_spec.spec import cost_again
     from stakes.reports.fit_report import judged_fit_of, write_fit_report
-    from stakes.training.checkpoints import MANIFEST
+    from stakes.training.stored_models import MANIFEST
 
     manifest = read_manifest(folder)
     if manifest.cost is None:
