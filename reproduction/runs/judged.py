@@ -21,10 +21,10 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
 from stakes.evaluation.metrics import Assessor, Metrics
 from stakes.models.sample_model import SampleModel
+from stakes.reports.drawing import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
 from stakes.reports.fit_report import REPORT
 from stakes.reports.fit_tables import settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
-from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
 from stakes.scores.decision_score import climatology_action
 from stakes.settings import canonical_text, to_plain
 from stakes.text import amount_text, count_text, interval_text, number_text

@@ -7,10 +7,9 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from stakes.evaluation.intervals import Difference
-from stakes.reports.drawing import error_bars
+from stakes.reports.drawing import LOOKS, axis_label, drawing_style, error_bars, figure_of_panels, new_panel
 from stakes.reports.fit_tables import settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
-from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
 from stakes.reports.selection_text import candidate_title
 from stakes.text import count_text, signed_interval_text
 

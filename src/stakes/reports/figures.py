@@ -21,18 +21,22 @@ from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import ModelSelection, TestedCandidate
 from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import Policy, PolicyComparison
-from stakes.reports.drawing import COLOURS, DASHES, band, reach, weight_colours
-from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
-from stakes.reports.panels import (
+from stakes.reports.drawing import (
+    COLOURS,
+    DASHES,
     LOOKS,
     axis_label,
+    band,
     drawing_style,
     figure_of_panels,
     legend_below_panel,
     legend_entry,
     literal_text,
     new_panel,
+    reach,
+    weight_colours,
 )
+from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.reports.selection_text import candidate_title
 from stakes.text import amount_text, count_text
 

@@ -14,18 +14,23 @@ from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, FrontierPoint
 from stakes.evaluation.study import RegionBy
 from stakes.reports.comparison import JudgedFit, PolicyComparison
-from stakes.reports.drawing import COLOURS, binned_means, crosses, diagonal, error_bars, reach
-from stakes.reports.page import Figure
-from stakes.reports.panels import (
+from stakes.reports.drawing import (
     CHOSEN,
+    COLOURS,
     LOOKS,
     axis_label,
+    binned_means,
+    crosses,
+    diagonal,
     drawing_style,
+    error_bars,
     figure_of_panels,
     legend_below_panel,
     legend_entry,
     new_panel,
+    reach,
 )
+from stakes.reports.page import Figure
 from stakes.reports.selection_text import weight_label
 from stakes.text import amount_text, count_text
 

@@ -14,7 +14,17 @@ from stakes.evaluation.intervals import LEAST_BLOCKS, Difference
 from stakes.evaluation.selection import ModelSelection, TestedCandidate
 from stakes.forecasting.recalibration import Version
 from stakes.reports.comparison import JudgedRecalibration, Policy
-from stakes.reports.drawing import binned_means, crosses, diagonal
+from stakes.reports.drawing import (
+    LOOKS,
+    axis_label,
+    binned_means,
+    crosses,
+    diagonal,
+    drawing_style,
+    figure_of_panels,
+    legend_below_panel,
+    new_panel,
+)
 from stakes.reports.figures import decisions_figure, selection_figure
 from stakes.reports.fit_figures import money_figure
 from stakes.reports.fit_report import REPORT, folded_names, targets_text
@@ -28,7 +38,6 @@ from stakes.reports.fit_sentences import (
 )
 from stakes.reports.fit_tables import interval_cell, money_table, selection_table, settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, Table, write_report
-from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, legend_below_panel, new_panel
 from stakes.reports.sections import cost_section, parts_section
 from stakes.reports.selection_text import correction_words
 from stakes.settings import to_plain

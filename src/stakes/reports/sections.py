@@ -18,11 +18,8 @@ from stakes.evaluation.vector_cases import BAND_LEVELS, BindingLimit, JudgedPart
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.storage import StorageCost
 from stakes.reports.comparison import JudgedFit, PolicyComparison
-from stakes.reports.drawing import COLOURS
-from stakes.reports.figures import cost_figure
-from stakes.reports.fit_tables import interval_cell
-from stakes.reports.page import Cell, Chart, ChartBand, ChartLimit, ChartLine, Column, Figure, Section, Table
-from stakes.reports.panels import (
+from stakes.reports.drawing import (
+    COLOURS,
     axis_label,
     drawing_style,
     figure_of_panels,
@@ -31,6 +28,9 @@ from stakes.reports.panels import (
     literal_text,
     new_panel,
 )
+from stakes.reports.figures import cost_figure
+from stakes.reports.fit_tables import interval_cell
+from stakes.reports.page import Cell, Chart, ChartBand, ChartLimit, ChartLine, Column, Figure, Section, Table
 from stakes.text import amount_text, count_text, number_text
 
 _ABOUT_COST = (
