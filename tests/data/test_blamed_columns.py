@@ -81,8 +81,3 @@ def test_the_fit_without_them_can_use_as_many_rows_as_is_said(rows: int, columns
     kept = np.array([name not in blamed.columns for name in names])
     more = (~np.isnan(values[:, kept]).any(1)).sum() - (~np.isnan(values).any(1)).sum()
     assert blamed.given_back == more > 0
-
-
-def test_many_names_are_counted() -> None:
-    sentence = MissingColumns(("a", "b", "c", "d", "e"), 1200, "in 9 rows").sentence
-    assert sentence == "'a', 'b', 'c' and 2 more are missing in 9 rows: without them 1,200 more rows could be used"

@@ -4,7 +4,7 @@ import pytest
 
 from stakes.data.forecasts.columns import chosen_columns, member_columns, without_coordinates
 from stakes.data.tables.files import parse_delimited
-from stakes.errors import SettingError, TableError, did_you_mean, find_columns, first_repeated, listed, names_text
+from stakes.errors import TableError, did_you_mean, find_columns, first_repeated, listed, names_text
 
 
 class Compared(str):
@@ -53,19 +53,12 @@ def test_a_range_of_numbered_columns_goes_by_the_numbers() -> None:
     [
         ("h00:h03", ["h00", "h01", "h03"], "h01 is followed by h03; if that is meant, write h00:h01,h03"),
         ("h1:h3", ["h1", "h2", "h02", "h3"], "do not count up evenly"),
-        ("h11:h2", HOURS, "must be ranges that count up, got h11:h2"),
         ("load_h02:forecast_h01", BESIDE, "'forecast_h01' comes before 'load_h02'"),
     ],
 )
 def test_ranges_that_mean_nothing_certain(wanted: str, columns: list[str], said: str) -> None:
     with pytest.raises(TableError, match=re.escape(said)):
         chosen_columns([wanted], columns, "'a.csv'")
-
-
-def test_the_first_that_is_there_twice() -> None:
-    assert first_repeated(["a", "b", "b", "a"]) == "b"
-    with pytest.raises(SettingError, match="there is no column 'c'; there are a, b"):
-        find_columns(["a", "c"], ["a", "b"])
 
 
 def test_a_table_with_too_many_columns_is_refused() -> None:

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.columns import direction_features, encode_angles, likely_directions
+from stakes.data.tables.columns import likely_directions
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
-from stakes.settings import from_plain, to_plain
 
 AROUND = [0.0, 90.0, 271.0, 359.0, np.nan]
 ROWS = TableLayout(("y",), ("a", "wd", "z"), directions=("wd",))
@@ -46,16 +45,6 @@ def test_a_table_that_has_the_sine_already_is_left_alone() -> None:
     assert likely_directions(pd.DataFrame({"wd": AROUND, "wd_sin": AROUND}), ["wd"]) == ()
 
 
-def test_sine_and_cosine_take_the_place_of_the_column() -> None:
-    values = np.array([[1.0, 90.0, 2.0, 180.0], [3.0, np.nan, 4.0, 0.0]])
-    names, directions = ("a", "wd", "z", "d"), ("wd", "d")
-    columns = encode_angles(values, names, directions)
-    np.testing.assert_allclose(columns[0], [1, 1, 0, 2, 0, -1], atol=1e-15)
-    np.testing.assert_array_equal(np.isnan(columns[1]), [False, True, True, False, False, False])
-    made = [feature for name in names for feature in direction_features(name, directions)]
-    assert made == ["a", "wd_sin", "wd_cos", "z", "d_sin", "d_cos"]
-
-
 def test_rows_have_sine_and_cosine() -> None:
     features = ROWS.cases(table()).feature_table
     assert tuple(features.columns) == ROWS.feature_names == ("a", "wd_sin", "wd_cos", "z")
@@ -85,10 +74,6 @@ def test_a_missing_direction_is_blamed_by_its_own_name() -> None:
     blamed = ROWS.cases(rows).quality.blamed
     assert blamed is not None
     assert (blamed.columns, blamed.given_back) == (("wd",), 5)
-
-
-def test_a_layout_comes_back_with_its_directions() -> None:
-    assert from_plain(TableLayout, to_plain(ROWS)) == ROWS
 
 
 @pytest.mark.parametrize(

@@ -42,23 +42,12 @@ def test_a_single_column_is_a_point_forecast() -> None:
         assert forecast_columns([column], NAME, "auto", False).of_target == {"outcome": [column]}
 
 
-def test_sites() -> None:
-    members = forecast_columns(["north_m1", "north_m2", "west_m1", "west_m2"], NAME, "auto", False)
-    assert members.of_target == {"north": ["north_m1", "north_m2"], "west": ["west_m1", "west_m2"]}
-    quantiles = forecast_columns(["north_q10", "north_q90", "west_q90", "west_q10"], NAME, "auto", False)
-    assert quantiles.of_target == {"north": ["north_q10", "north_q90"], "west": ["west_q10", "west_q90"]}
-    assert quantiles.levels == (0.1, 0.9)
-
-
 @pytest.mark.parametrize(
     ("columns", "read_as", "message"),
     [
-        (["q10", "q90", "power"], "auto", "has the column 'power', which names no level of a quantile; .* q10:q90$"),
         (["m1", "m2"], "quantiles", "must have at least two columns that name levels"),
         (["q10", "q90", "m1"], "quantiles", "has the column 'm1', which names no level"),
-        (["p1", "p2"], "auto", "which may be members or quantiles"),
         (["north_q10", "north_q90", "q10", "q90"], "auto", "for each of north, the columns without a site; --columns"),
-        (["q90", "power"], "auto", "has one column that names a level, 'q90', and quantiles are two or more"),
         (
             [f"{site}_m{k}" for site in ("b0", "b1", "b2") for k in (1, 2, 3) if (site, k) != ("b1", 3)],
             "auto",
@@ -71,11 +60,6 @@ def test_sites() -> None:
         ),
         (["mean", "std"], "auto", "has the columns 'mean', 'std', which look like no member"),
         (["min", "middle", "max"], "auto", "has the columns 'min', 'max', which look like no member"),
-        (
-            ["north_q10", "north_q90", "west_q10", "west_q80"],
-            "auto",
-            "must have the same levels for each of north, west",
-        ),
     ],
 )
 def test_columns_that_are_not_certain(columns: list[str], read_as: str, message: str) -> None:

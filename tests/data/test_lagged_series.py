@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stakes.data.records import load_record
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, LeftOut, TimeSeries
 from stakes.errors import SeriesError, SettingError, StakesError
 
@@ -118,20 +117,6 @@ def test_a_marker_outside_a_split_changes_nothing_in_it(problem) -> None:
     assert seen.left_out == plain.left_out
 
 
-def test_a_marker_in_one_split_is_seen_by_no_other() -> None:
-    settings = simple((0, 1, 2), lead=2)
-    ranges = {"train": (START, START + 20 * HOUR), "test": (START + 20 * HOUR, START + 40 * HOUR)}
-    for marked, other in (("train", "test"), ("test", "train")):
-        values = np.arange(40.0)
-        values[slice(0, 20) if marked == "train" else slice(20, 40)] = 1e9
-        splits = settings.splits(TimeSeries(hourly(40), values, ("a",)), ranges)
-        assert (splits[marked].features == 1e9).all()
-        assert (splits[other].features < 1e9).all()
-        assert (splits[other].outcome < 1e9).all()
-        assert len(splits[other]) == 16
-        assert splits[other].left_out == LeftOut(outside_range=4, absent_time=0, missing_value=0)
-
-
 def test_overlapping_splits_are_refused() -> None:
     series = TimeSeries(hourly(100), np.arange(100.0), ("a",))
     ranges = {"test": ("2020-02-28", "2020-03-01"), "train": ("2020-02-27", "2020-02-29")}
@@ -174,14 +159,6 @@ def test_calendar_features_belong_to_the_target_time() -> None:
         season = (time - year) / (datetime(time.year + 1, 1, 1) - year)
         angles = 2 * np.pi * np.array([time.hour / 24, time.weekday() / 7, season])
         np.testing.assert_allclose(row, np.stack([np.sin(angles), np.cos(angles)], 1).ravel(), atol=1e-12)
-
-
-def test_months_are_those_of_the_target_time() -> None:
-    series = TimeSeries(hourly(96), np.arange(96.0), ("a",))
-    split = simple(lead=24, months=(3,)).split(series, "2020", "2021")
-    assert split.times[0] == np.datetime64("2020-03-01")
-    assert split.features[0, 0] == 48  # 29 February
-    assert len(split) == 24
 
 
 def test_a_patch_of_a_grid_gives_the_papers_27_inputs() -> None:
@@ -261,37 +238,6 @@ def test_inputs_that_make_no_features_are_refused() -> None:
         settings.split(series, "2020", "2021")
     with pytest.raises(SettingError, match=r"no column 'wnd'; did you mean 'wind'\?"):
         replace(settings, inputs=(LaggedInput(("wnd",)),)).split(series, "2020", "2021")
-
-
-def test_the_french_load_as_the_demo_reads_it() -> None:
-    record = load_record("load_france")
-    loads, temperatures = record.columns[:12], record.columns[12:]
-    settings = LaggedSeries(
-        inputs=(LaggedInput(loads, (0, 24, 144)), LaggedInput(temperatures)),
-        targets=loads,
-        lead_hours=24,
-        at_target_time=temperatures,
-        calendar=("weekday_wave", "hour"),
-    )
-    ranges = {"train": ("2014", "2019"), "validate": ("2019", "2020"), "test": ("2021", "2022")}
-    splits = settings.splits(record, ranges)
-    assert [split.features.shape[1] for split in splits.values()] == [64] * 3
-    # each clock change costs 4 rows: the load now, one and six days ago, and at the target time
-    assert splits["train"].left_out == LeftOut(outside_range=28, absent_time=0, missing_value=20)
-    assert len(splits["train"]) == 4 * 1826 - 48
-    test = splits["test"]
-    row = int(np.flatnonzero(test.times == np.datetime64("2021-06-15T12:00"))[0])
-    place = int(np.flatnonzero(record.times == test.times[row])[0])
-    np.testing.assert_array_equal(test.outcome[row], record.values[place, :12])
-    now = record.values[place - 4]
-    expected = [
-        now[:12],
-        record.values[place - 8, :12],
-        record.values[place - 28, :12],
-        now[12:],
-        record.values[place, 12:],
-    ]
-    np.testing.assert_array_equal(test.features[row, :60], np.concatenate(expected))
 
 
 def test_rows_to_come_need_no_outcomes() -> None:

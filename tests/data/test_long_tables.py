@@ -106,10 +106,6 @@ def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "hub of other types": (
-        HUB + hub("pmf", ("US", "2020-01-02", "low", 1)),
-        "no output_type quantile or sample .*has pmf",
-    ),
     "several targets": (
         HUB
         + hub("quantile", ("US", "2020-01-02", 0.1, 1))
@@ -121,10 +117,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         + hub("quantile", *[("US", "2020-01-08", p, 1) for p in (0.1, 0.9)]) * 2
         + hub("quantile", ("US", "2020-01-15", 0.1, 1)).replace("2020-01-01", "2020-01-07"),
         "has level 0.1 of case 2020-01-08 00:00:00 more than once; keep the rows of one reference_date",
-    ),
-    "level outside": (
-        HUB + hub("quantile", *[("US", "2020-01-02", p, 1) for p in (0.1, 1.9)]),
-        "between 0 and 1, got 1.9",
     ),
     "level that is none": (
         HUB + hub("quantile", ("US", "2020-01-02", "low", 1)),
@@ -143,10 +135,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "sites twice over": (
         "time,site,n_m1,n_m2,w_m1,w_m2\n2020-01-01,a,1,2,3,4\n2020-01-01,b,1,2,3,4\n",
         "has sites in the column 'site' and in the names of others, n, w",
-    ),
-    "values of sites": (
-        "site,time,number,load,wind\na,2020-01-01,0,1,2\nb,2020-01-01,0,1,2\n",
-        "has several columns of values, load, wind; --target says which",
     ),
 }
 

@@ -85,11 +85,6 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
     assert each.members[5, :, 0].tolist() == values.reshape(2, 3, 5, 4)[0, 1, :, 1].tolist()
 
 
-def test_stations_are_sites(tmp_path: Path) -> None:
-    path = netcdf(tmp_path, {"power": (("station", "number"), VALUES)}, {"station": ["north", "west"]})
-    assert read_members(path).targets == ("power[north]", "power[west]")
-
-
 def test_zarr_stores(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     xr.Dataset({"power": (("time", "number"), VALUES)}).to_zarr(tmp_path / "a.zarr", zarr_format=2)

@@ -49,21 +49,10 @@ def test_coordinates_are_no_outcomes(tmp_path: Path) -> None:
 
 
 OUTCOMES: dict[str, tuple[str, str]] = {
-    "label missing": (
-        "time,y\n2020-01-01,1\n",
-        "has no outcome for 2020-01-02 00:00:00, a case of the members .1 such.",
-    ),
     "label twice": (
         "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n",
         "must have one 'y' a case, but 2020-01-01 00:00:00 has both 1 and 3",
     ),
-    "no labels": ("y\n1\n2\n", "has no column of times or cases"),
-    "labels, not times": ("case,y\na,1\nb,2\n", "has labels in the column 'case', but the members have times"),
-    "several columns": (
-        "time,y,z\n2020-01-01,1,2\n",
-        "has no column 'outcome', but 'y', 'z'; --target says which columns are the outcomes of outcome$",
-    ),
-    "no numbers": ("time,y\n2020-01-01,x\n2020-01-02,y\n", "has no column 'outcome'"),
     "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", "column 'outcome' must hold numbers, got 'x' in data row 1"),
 }
 

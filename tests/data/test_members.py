@@ -60,27 +60,11 @@ def test_long_tables(tmp_path: Path, number: str) -> None:
     assert ensemble.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 
-def test_parquet(tmp_path: Path) -> None:
-    pd.DataFrame({"m1": [1.0], "m2": [2.0]}, pd.DatetimeIndex(["2020-01-01"])).to_parquet(tmp_path / "a.parquet")
-    ensemble = read_members(tmp_path / "a.parquet")
-    assert ensemble.members.tolist() == [[[1], [2]]]
-    assert ensemble.index.tolist() == [pd.Timestamp("2020-01-01")]
-
-
-@pytest.mark.parametrize("dims", [("number", "time"), ("time", "number")])
-def test_netcdf_with_number_anywhere(tmp_path: Path, dims: tuple[str, str]) -> None:
-    array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("time", "number"), attrs={"units": "m s-1"})
-    variables = {"ws": array.transpose(*dims).expand_dims(latitude=[52.0]), "other": ("time", [1.0, 2.0])}
-    ensemble = read_members(netcdf(tmp_path, variables, {"time": days(1, 2)}))
-    assert ensemble.members[:, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert ensemble.targets == ("ws",)
-    assert ensemble.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
-
-
-def test_netcdf_sites_are_targets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("site", ["site", "station"])
+def test_netcdf_sites_are_targets(tmp_path: Path, site: str) -> None:
     values = np.arange(12.0).reshape(2, 3, 2)
-    variables = {"power": (("site", "number", "time"), values)}
-    ensemble = read_members(netcdf(tmp_path, variables, {"site": ["north", "south"]}))
+    variables = {"power": ((site, "number", "time"), values)}
+    ensemble = read_members(netcdf(tmp_path, variables, {site: ["north", "south"]}))
     assert ensemble.targets == ("power[north]", "power[south]")
     np.testing.assert_array_equal(ensemble.members, values.transpose(2, 1, 0))
     assert ensemble.index.name == "row"
@@ -103,12 +87,6 @@ def test_incomplete_cases_are_left_out_with_a_note(tmp_path: Path) -> None:
     assert ensemble.cases == 3
     long = read_members(written(tmp_path, LONG + "0,2020-01-03,5,50\n"), targets=["load"])
     assert (len(long.index), len(long.notes)) == (2, 2)
-
-
-def test_a_single_member_is_a_point_forecast(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, "time,a\n2020-01-01,5\n"))
-    assert ensemble.members.shape == (1, 1, 1)
-    assert "point forecast" in ensemble.notes[1]
 
 
 @pytest.mark.parametrize("names", [("m1", "m2"), ("member_03", "member_04"), ("0", "1"), ("m[0]", "m[10]"), ("a", "b")])
@@ -157,17 +135,6 @@ def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
     assert outcomes["outcome"].tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("zone", "noted"), [("", False), ("Z", False), ("+00:00", False), ("+02:00", True), ("-0530", True)]
-)
-def test_times_in_another_zone_are_told(tmp_path: Path, zone: str, noted: bool) -> None:
-    path = written(tmp_path, f"time,m1,m2\n2020-07-01T12:00{zone},1,2\n")
-    ensemble = read_members(path)
-    assert ("times are UTC here, although the table has them in another zone" in ensemble.notes) is noted
-    if zone == "+02:00":
-        assert ensemble.index.tolist() == [pd.Timestamp("2020-07-01 10:00")]
-
-
 def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
     for zone, notes in {"Europe/Dublin": 2, "UTC": 1}.items():
         times = pd.DatetimeIndex(["2020-07-01 12:00"], tz=zone, name="time")
@@ -176,18 +143,7 @@ def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
 
 
 MEMBERS: dict[str, tuple[str, str]] = {
-    "time twice": (WIDE + "2020-01-01,7,8,9\n", "has the time 2020-01-01 00:00:00 more than once .1 such."),
-    "day first": (WIDE.replace("2020-01-02", "02.01.2020"), "must hold ISO times"),
-    "only times": ("time\n2020-01-01\n", "has no column of members"),
     "text column": ("time,place,a\n2020-01-01,Rome,5\n", "has text in the column 'place'; columns of members hold"),
-    "text cell": (
-        WIDE.replace("5", "five"),
-        "column 'm2' .*'five' in data row 1",
-    ),
-    "outcome among members": (WIDE.replace("m3", "observed"), "has the column 'observed', which looks like no member"),
-    "all incomplete": ("time,a,b\n2020-01-01,1,\n", "has no case without missing members, of 1"),
-    "infinite": (WIDE.replace("6", "inf"), "column 'm3' must be finite, got inf in data row 1"),
-    "long without case": ("number,load\n0,1\n1,2\n", "has the column 'number' but none of the case"),
     "long without target": ("number,time\n0,2020-01-01\n", "has no column of numbers besides 'number' and 'time'"),
     "outcome under another name": (
         "time,power,m1,m2,m3\n2020-01-01,9,1,2,3\n",
@@ -198,8 +154,6 @@ MEMBERS: dict[str, tuple[str, str]] = {
         "has the columns 'power', 'mean', which look like no member; .* as in --columns 0,1$",
     ),
     "two ensembles": ("time,u1,u2,u3,v1,v2\n2020-01-01,1,2,3,4,5\n", "has the columns 'v1', 'v2', which look"),
-    "several values": (LONG, "has several columns of values, load, wind; --target says which"),
-    "member twice": (ONE_TARGET + "1,2020-01-02,5\n", "has member 1 of case 2020-01-02 00:00:00 more than once"),
     "member without number": (ONE_TARGET + ",2020-01-03,5\n", "must have a member in the column 'number' of every row"),
     "case without label": ("case,a\nx,1\n,2\n", "column 'case' must hold a label in every row, but data row 2"),
 }
@@ -242,11 +196,6 @@ def test_datasets_that_are_no_members(
 ) -> None:
     with pytest.raises(TableError, match=expected):
         read_members(netcdf(tmp_path, variables), variable=wanted)
-
-
-def test_netcdf_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(StakesError, match="NetCDF"):
-        read_members(written(tmp_path, "text", "a.nc"))
 
 
 def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
@@ -342,24 +291,6 @@ def test_a_point_forecast_of_each_site(tmp_path: Path) -> None:
     ensemble = read_members(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
     assert (ensemble.members.tolist(), ensemble.targets) == ([[[1, 2]]], ("north", "west"))
     assert "point forecast" in ensemble.notes[1]
-
-
-NO_QUANTILES: dict[str, tuple[str, str]] = {
-    "exceedance": ("time,P10,P50,P90\n2020-01-01,9,5,1\n", "fall where their levels rise, in 1 of 1 cases"),
-    "outside": ("time,0.1,0.5,1.5\n2020-01-01,1,2,3\n", "its level 1.5 does not lie between 0 and 1"),
-    "one side": ("time,q80,q90\n2020-01-01,1,2\n", "both sides of the median, .*; --read-as members takes"),
-    "twice": ("time,q10,0.1,q90\n2020-01-01,1,2,3\n", "has the level 0.1 twice, in the columns q10, 0.1"),
-    "ambiguous": ("time,q1,q2,q3\n2020-01-01,1,2,3\n", "may be members or quantiles; --read-as members or"),
-    "outcome": ("time,q10,q90,power\n2020-01-01,1,2,3\n", "has the column 'power', which names no level"),
-    "all missing": ("time,q10,q90\n2020-01-01,1,\n", "has no case without missing quantiles, of 1"),
-}
-
-
-@pytest.mark.parametrize(("content", "expected"), NO_QUANTILES.values(), ids=NO_QUANTILES)
-def test_quantiles_that_are_none_are_refused(tmp_path: Path, content: str, expected: str) -> None:
-    with pytest.raises(StakesError, match=expected) as caught:
-        read_members(written(tmp_path, content))
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> None:

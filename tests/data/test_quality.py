@@ -1,6 +1,6 @@
 import numpy as np
 
-from stakes.data.tables.layout import DataQuality, data_quality, left_out_notes
+from stakes.data.tables.layout import DataQuality, data_quality
 
 HOURS = np.datetime64("2020-01-01T00:00:00") + np.timedelta64(3600, "s") * np.array([0, 1, 2, 5, 4])
 
@@ -34,11 +34,3 @@ def test_without_times_and_with_one() -> None:
     assert (none.first, none.last, none.step_hours, none.gaps, none.unsorted) == (None, None, None, 0, 0)
     one = data_quality({}, HOURS[:1], rows=1, used=1, left_out={})
     assert (one.first, one.last, one.step_hours, one.gaps) == ("2020-01-01T00:00:00", "2020-01-01T00:00:00", None, 0)
-
-
-def test_what_was_left_out_is_said_with_its_reason() -> None:
-    quality = data_quality({}, None, rows=9, used=6, left_out={"a feature is missing": 2, "the outcome is missing": 1})
-    assert left_out_notes(quality) == (
-        "2 of 9 rows left out: a feature is missing",
-        "1 of 9 rows left out: the outcome is missing",
-    )

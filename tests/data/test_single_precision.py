@@ -52,15 +52,6 @@ def test_what_is_kept_is_accepted(name: str) -> None:
     require_single_precision(KEPT[name][:, None], ["load"], "target")
 
 
-def test_the_sentence_says_what_to_do() -> None:
-    with pytest.raises(TableError) as raised:
-        require_single_precision((1e9 + NOISE.round(1))[:, None], ["load"], "target")
-    assert str(raised.value) == (
-        "target 'load' varies by about 13 around 1000000049.5, where single precision, in which models compute, has "
-        "steps of 64: too coarse; subtract an offset such as 1000000000 from it"
-    )
-
-
 def test_what_is_in_single_precision_already_has_nothing_to_lose() -> None:
     require_single_precision((1e9 + NOISE).astype(np.float32)[:, None], ["load"], "target")
 
@@ -127,8 +118,3 @@ def test_members_are_decided_for_in_double_precision(tmp_path: Path, monkeypatch
     plain, far = tables.values()
     assert np.allclose(far["action"] - 10**9, plain["action"], atol=1e-5)
     assert np.allclose(far["expected_cost"], plain["expected_cost"], atol=1e-4)
-
-
-def test_float32_would_lose_it() -> None:
-    """What the refusals are for."""
-    assert torch.tensor(1e9 + NOISE, dtype=torch.float32).unique().numel() < 5

@@ -74,20 +74,10 @@ def test_decimal_commas_where_the_comma_does_not_separate(tmp_path: Path, separa
     assert table["n"].tolist() == [-0.25, 1500, 7.5]
 
 
-def test_the_header_decides_where_commas_are_in_every_row(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path, "Zeit;Last, MW\n2020-01-01;1,5\n2020-01-02;2,5\n"))
-    assert list(table.columns) == ["Zeit", "Last, MW"]
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
 def test_an_encoding_is_found(tmp_path: Path, encoding: str) -> None:
     table = read_table(written(tmp_path, "Größe,naïve\n1,2\n3,4\n".encode(encoding)))
     assert list(table.columns) == ["Größe", "naïve"]
-
-
-def test_a_given_encoding_and_separator_count(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,ж;b\n1;2\n".encode("koi8-r"))
-    assert list(read_table(path, encoding="koi8-r", separator=";").columns) == ["a,ж", "b"]
 
 
 @pytest.mark.parametrize("name", ["a.CSV", "a.tsv", "a.txt"])
@@ -199,33 +189,21 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 FILES: dict[str, tuple[str, str | bytes, str]] = {
-    "empty file": ("a.csv", "", "is empty"),
     "blank lines only": ("a.csv", "\n  \n\n", "is empty"),
-    "header only": ("a.csv", "a,b\n", "has a header but no rows"),
-    "no header": ("a.csv", "1,2.5\n3,4\n", "has no header: its first line holds 1, 2.5"),
     "no header but times": ("a.csv", "2020-01-01 00:00,2\n2020-01-02 00:00,3\n", "has no header"),
     "no header, decimal commas": ("a.csv", "1,5;2,5\n3,5;4,5\n", "has no header"),
-    "column name twice": ("a.csv", "a,b,a\n1,2,3\n", "has the column 'a' twice"),
     "column name twice but for spaces": ("a.csv", "a,b, a \n1,2,3\n", "has the column 'a' twice"),
     "column without a name": ("a.csv", "a,,c\n1,2,3\n", "column 2 of .* has no name"),
     "index of pandas": ("a.csv", ",a\n0,5\n1,6\n", "column 1 of .* has no name"),
     "unnamed last column with content": ("a.csv", "a,b,\n1,2,3\n", "column 3 of .* has no name"),
     "row too long": ("a.csv", "a,b\n1,2\n\n1,2,3\n", "line 4 of .* has 3 fields, but the header has 2"),
-    "row too short": (
-        "a.csv",
-        "a,b,c\n1,2,3\n1,2\n",
-        r"line 3 of .* has 2 fields, but the header has 3 \(separator ','",
-    ),
     "quote never closed": ("a.csv", 'a,b\n1,"2\n3,4\n', "line 3 of .* cannot be read: unexpected end of data"),
     "text after a quote": ("a.csv", 'a,b\n1,"2"x\n', "line 2 of .* cannot be read"),
     "huge field": ("a.csv", f"a,b\n1,{'x' * 200_000}\n", "line 2 of .* cannot be read: field larger"),
-    "binary": ("a.csv", bytes(range(256)), "is no text file: it holds the byte 0x00"),
     "binary after text": ("a.csv", b"a,b\n1,\x00\x01\n", "is no text file"),
-    "Excel named CSV": ("a.csv", b"PK\x03\x04xxxx", "looks like an Excel or ZIP file; export the sheet as CSV"),
     "old Excel named CSV": ("a.csv", b"\xd0\xcf\x11\xe0\xa1", "looks like an Excel file"),
     "parquet named CSV": ("a.csv", b"PAR1xxxx", "is a parquet file; let its name end in .parquet"),
     "NetCDF named CSV": ("a.csv", b"\x89HDF\r\n", "is a NetCDF or HDF5 file, not text"),
-    "broken gzip": ("a.csv.gz", gzip.compress(SIMPLE.encode())[:-9], "cannot be unpacked by gzip"),
     "CSV named parquet": ("a.parquet", SIMPLE, "is no parquet file"),
     "empty parquet": ("a.parquet", b"", "is no parquet file"),
     "parquet cut short": ("a.parquet", parquet(pd.DataFrame({"a": [1]}))[:-20], "is no parquet file"),
