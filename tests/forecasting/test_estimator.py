@@ -324,7 +324,7 @@ def test_the_chosen_weight_is_trained_again_on_all_rows() -> None:
 def test_without_it_the_models_are_those_of_the_search() -> None:
     held = forecaster(baseline=True, refit_on_all_rows=False, ensemble=2).fit(*shifted())
     features, outcome = (torch.from_numpy(each).float() for each in shifted())
-    training = plan_fit(held.get_params(deep=False), CaseTable(features, outcome[:, None])).training
+    training = plan_fit(held.parameters, CaseTable(features, outcome[:, None])).training
     for each, kept in zip(train_weights(training), (held.baseline_models_, held.models_), strict=True):
         for model, other in zip(each.models, kept, strict=True):
             assert _distance(model.state_dict(), other.state_dict()) == 0

@@ -20,7 +20,7 @@ TRAINING = TrainingSettings(epochs=3, score="pointwise")
 def settings_of(**given: Any) -> TrainingSettings:
     forecaster = stakes.DecisionAwareForecaster(COST, **given)
     features, outcome = torch.rand(40, 2), torch.rand(40, 1)
-    return plan_fit(forecaster.get_params(deep=False), CaseTable(features, outcome)).training.settings
+    return plan_fit(forecaster.parameters, CaseTable(features, outcome)).training.settings
 
 
 @pytest.mark.parametrize(

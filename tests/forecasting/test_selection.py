@@ -217,7 +217,7 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
 
     features, outcome = (torch.from_numpy(values).float() for values in rows("linear"))
     near, far = (
-        plan_fit(forecaster(gap=gap).get_params(), CaseTable(features, outcome[:, None])).judged_rows for gap in (0, 30)
+        plan_fit(forecaster(gap=gap).parameters, CaseTable(features, outcome[:, None])).judged_rows for gap in (0, 30)
     )
     assert near.min() < 30 <= far.min()
     assert set(far) == {row for row in near if row >= 30}

@@ -22,7 +22,7 @@ from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.files import check_sha256, read_bytes, write_atomically
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.forecasting.plan import Base, ForecastKind, TreeLocation, based_factory, parameters_of_kind
+from stakes.forecasting.plan import Base, ForecastKind, TreeLocation, based_factory, simple_model
 from stakes.json_values import json_value
 from stakes.models.sample_model import SampleModel
 from stakes.settings import from_plain, shown, to_plain
@@ -248,10 +248,11 @@ def _untrained(settings: EstimatorSettings, state: FittedState, own: ModelSettin
     column = ParameterColumn(state.ranged, settings.conditioned and state.kind == "network")
     features, outcomes = state.features + state.trees + column.conditioned, len(state.target_names)
     if settings.model != "own" or state.kind != "network":
-        given = {"model": settings.model, "base": settings.base}
-        known = parameters_of_kind(given, state.kind)
+        simple = None if state.kind == "network" else simple_model(state.kind)
         with torch.device("meta"):
-            return based_factory(known["model"], known["base"], settings.gap)(features, outcomes)
+            return based_factory(simple or settings.model, "none" if simple else settings.base, settings.gap)(
+                features, outcomes
+            )
     assert own is not None
     with torch.random.fork_rng(devices=[]):
         model = based_factory(own, settings.base, settings.gap)(features, outcomes)

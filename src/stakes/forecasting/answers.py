@@ -20,6 +20,7 @@ from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecasting.corrections import ORIGINS, Correction, rolling_forecasts
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.plan import ForecasterParameters
 from stakes.scores.decision_score import climatology_actions, realised_costs
 
 CostParameters = Mapping[str, ArrayLike]
@@ -91,17 +92,15 @@ def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: in
 Floats = NDArray[np.float64]
 
 
-class MemberAnswers(ABC):
+class MemberAnswers(ForecasterParameters, ABC):
     """Answers of a forecaster that can draw members.
 
     Where the cost has a range, `cost_parameters` says which decision maker each row belongs to.
 
     Attributes:
-        cost: What a decision costs.
         single_output_: Whether outcomes come without a second axis.
     """
 
-    cost: Cost
     single_output_: bool
 
     @abstractmethod
@@ -265,15 +264,11 @@ class JudgedAnswers(MemberAnswers):
     spread evenly over the range, the same every time.
 
     Attributes:
-        members: How many members a forecast has.
-        block: How many neighbouring rows belong together; "auto" tells by their times.
         baseline_models_: The models of weight 0; none where there is no such forecast.
         climatology_action_: The constant action that was best for the rows of the fit, a number for each of its parts
             where it has several, or one for each of some values of a parameter that is a range.
     """
 
-    members: int
-    block: int | Literal["auto"]
     baseline_models_: list[nn.Module]
     climatology_action_: float | tuple[float, ...]
 

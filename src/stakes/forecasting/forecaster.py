@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from stakes.data.case_table import (
     outcome_names,
     require_single_precision,
 )
-from stakes.data.forecasts.quantiles import OutcomeBounds, Pair, within_bounds
+from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.headroom import headroom as policy_headroom
@@ -47,14 +47,14 @@ from stakes.forecasting.answers import (
     require_one_decision_maker,
 )
 from stakes.forecasting.corrections import Correction, corrected, proven_correction
-from stakes.forecasting.plan import Base, ForecastKind, PlannedFit, TreeLocation, parameters_of_kind, plan_fit
+from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
 from stakes.forecasting.selection import CandidateForecast, select_forecast
 from stakes.models.ensemble import pooled_parts
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import climatology_action, realised_costs
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.policy import require_one_action
-from stakes.training.settings import ModelFactory, ModelSettings, RefitSchedule, TrainingSettings, resolved_device
+from stakes.training.settings import RefitSchedule, TrainingSettings, resolved_device
 from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights, without_failures
 
 
@@ -124,17 +124,6 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     """The models of a forecaster, and what they were trained with.
 
     Attributes:
-        gap: How many rows the lead time has, as all parameters up to `verbose` one of `DecisionAwareForecaster`.
-        decision_weight: How much the decision weighs, or "auto".
-        conditioned: Whether models see the parameter of the cost that is a range.
-        refit_on_all_rows: Whether the selected models are trained again on all rows.
-        model_selection: Whether each candidate is tried.
-        recent_errors: Whether members may be corrected by the errors of validation rows.
-        tolerance: By how many per cent the score of the selected weight may be worse; None for no limit.
-        device: Where the models are computed.
-        n_jobs: How many processes share the weights.
-        warm_start: Whether a second fit starts from the models of the first.
-        verbose: Whether progress is shown.
         models_: The models that members are drawn from.
         kind_: What these models are: without features, linear, or what the parameters ask for.
         selection_: How each candidate was judged; None where there was no model selection.
@@ -152,17 +141,6 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         ranged_: The parameter of the cost that was a range; None where none was.
     """
 
-    gap: int
-    decision_weight: float | Literal["auto"]
-    conditioned: bool
-    refit_on_all_rows: bool
-    model_selection: bool
-    recent_errors: bool
-    tolerance: float | None
-    device: str
-    n_jobs: int | None
-    warm_start: bool
-    verbose: int
     models_: list[nn.Module]
     kind_: ForecastKind
     selection_: ModelSelection | None
@@ -183,9 +161,9 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     def _search(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
         """Train all weights, choose one, and correct it where that is proven to help."""
-        parameters = self.get_params(deep=False)
+        parameters = self.parameters
         if self._why_no_decision(rows):
-            parameters["weights"] = (0.0,)
+            parameters = replace(parameters, weights=(0.0,))
         planned = plan_fit(parameters, rows, start=self._start())
         plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
         self.kind_, self.selection_, self.candidate_forecasts_ = "network", None, {}
@@ -213,10 +191,9 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             other._correct_by_recent_errors(rows, forecast.planned.block, folder and folder / "recent-errors", stop)
             return other.correction_ is not None
 
-        parameters = self.get_params(deep=False)
         why = self._why_no_decision(rows)
         found = select_forecast(
-            parameters, rows, start=self._start(), train=train, confirm=confirmed, why_no_decision=why
+            self.parameters, rows, start=self._start(), train=train, confirm=confirmed, why_no_decision=why
         )
         self.selection_, self.candidate_forecasts_, weight_0, self.frontier_, self.training_ = found
         selected = self.candidate_forecasts_[self.selection_.selected.name]
@@ -253,6 +230,11 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     # How models are trained
 
+    @property
+    def parameters(self) -> ForecasterParameters:
+        """What is asked for now."""
+        return ForecasterParameters(**self.get_params(deep=False))
+
     def _start(self) -> list[dict[str, Tensor]]:
         """The weights of the networks of the fit before, those of weight 0 where they were kept; none to go afresh."""
         known = self.warm_start and getattr(self, "kind_", "network") == "network"
@@ -261,8 +243,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, rows: CaseTable, **which: bool) -> PlannedFit:
         """The training of models of the selected kind."""
-        parameters = parameters_of_kind(self.get_params(deep=False), getattr(self, "kind_", "network"))
-        return plan_fit(parameters, rows, start=self._start(), **which)
+        return plan_fit(self.parameters.of_kind(getattr(self, "kind_", "network")), rows, start=self._start(), **which)
 
     def _trained(self, plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool] | None) -> list[FittedWeight]:
         processes, quiet = self._processes(plan.device), not self.verbose
@@ -461,62 +442,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
     ((3,), (3, 500, 1))
     """
 
-    def __init__(
-        self,
-        cost: Cost,
-        *,
-        model: str | ModelSettings | ModelFactory = "implicit",
-        base: Base = "linear",
-        gap: int = 0,
-        outcome_bounds: Pair | Literal["auto"] | None = "auto",
-        scoring_rule: str | None = None,
-        decision_weight: float | Literal["auto"] = "auto",
-        conditioned: bool = False,
-        baseline: bool = False,
-        weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-        members: int = 500,
-        ensemble: int = 1,
-        decision_member_count: int | None = None,
-        epochs: int | None = None,
-        training: TrainingSettings | None = None,
-        validation_fraction: float = 0.25,
-        refit_on_all_rows: bool = True,
-        model_selection: bool = True,
-        recent_errors: bool = True,
-        tolerance: float | None = None,
-        block: int | Literal["auto"] = "auto",
-        device: str = "auto",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.cost = cost
-        self.model = model
-        self.base = base
-        self.gap = gap
-        self.outcome_bounds = outcome_bounds
-        self.scoring_rule = scoring_rule
-        self.decision_weight = decision_weight
-        self.conditioned = conditioned
-        self.baseline = baseline
-        self.weights = weights
-        self.members = members
-        self.ensemble = ensemble
-        self.decision_member_count = decision_member_count
-        self.epochs = epochs
-        self.training = training
-        self.validation_fraction = validation_fraction
-        self.refit_on_all_rows = refit_on_all_rows
-        self.model_selection = model_selection
-        self.recent_errors = recent_errors
-        self.tolerance = tolerance
-        self.block = block
-        self.device = device
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    __setattr__ = object.__setattr__  # parameters of an estimator can be set
+    __delattr__ = object.__delattr__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

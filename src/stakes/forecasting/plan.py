@@ -1,7 +1,7 @@
 """What a forecaster is trained on and how: its parameters, its rows, and what the forecast starts from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -12,9 +12,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
+from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.data.forecasts.quantiles import outcome_bounds
+from stakes.data.forecasts.quantiles import Pair, outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
@@ -41,14 +42,56 @@ ForecastKind = Literal["climatology", "linear", "network"]
 """What the models of a forecast are: without features, linear, or the model that the parameters ask for."""
 
 
-def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dict[str, Any]:
-    """The parameters of a forecaster for one of its candidates."""
-    if kind == "network":
-        return dict(parameters)
-    model = LinearSettings(constant=kind == "climatology")
-    simple = {"model": model, "base": "none", "ensemble": 1, "decision_weight": "auto", "weights": (0.0,)}
-    simple |= {"conditioned": False}
-    return {**parameters, **simple}
+@dataclass(frozen=True, eq=False, repr=False)
+class ForecasterParameters:
+    """What a forecaster is asked for; `stakes.DecisionAwareForecaster` says what each parameter means."""
+
+    cost: Cost
+    _: KW_ONLY
+    model: str | ModelSettings | ModelFactory = "implicit"
+    base: Base = "linear"
+    gap: int = 0
+    outcome_bounds: Pair | Literal["auto"] | None = "auto"
+    scoring_rule: str | None = None
+    decision_weight: float | Literal["auto"] = "auto"
+    conditioned: bool = False
+    baseline: bool = False
+    weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    members: int = 500
+    ensemble: int = 1
+    decision_member_count: int | None = None
+    epochs: int | None = None
+    training: TrainingSettings | None = None
+    validation_fraction: float = 0.25
+    refit_on_all_rows: bool = True
+    model_selection: bool = True
+    recent_errors: bool = True
+    tolerance: float | None = None
+    block: int | Literal["auto"] = "auto"
+    device: str = "auto"
+    n_jobs: int | None = None
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
+    def of_kind(self, kind: ForecastKind) -> "ForecasterParameters":
+        """Those of one of the candidates."""
+        if kind == "network":
+            return self
+        return replace(
+            self,
+            model=simple_model(kind),
+            base="none",
+            ensemble=1,
+            decision_weight="auto",
+            weights=(0.0,),
+            conditioned=False,
+        )
+
+
+def simple_model(kind: Literal["climatology", "linear"]) -> LinearSettings:
+    """The model of a candidate that needs no training."""
+    return LinearSettings(constant=kind == "climatology")
 
 
 def based_model(
@@ -170,7 +213,7 @@ class DividedRows(NamedTuple):
 
 
 def plan_fit(
-    parameters: Mapping[str, Any],
+    parameters: ForecasterParameters,
     rows: CaseTable,
     *,
     start: Sequence[Mapping[str, Tensor]] = (),
@@ -180,27 +223,27 @@ def plan_fit(
     """Plan the training of a forecaster; parameters that cannot be used are refused."""
     features, outcome = rows.features, rows.outcome
     weights = (0.0,) if score_only else _weights(parameters)
-    judging = score_only or parameters["decision_weight"] == "auto"
-    members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
+    judging = score_only or parameters.decision_weight == "auto"
+    members, ensemble = whole_number("members", parameters.members, 2), _ensemble(parameters, start)
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
-    if parameters["tolerance"] is not None:
-        require_finite("tolerance", parameters["tolerance"])
-    fraction = parameters["validation_fraction"]
-    first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), rows.times, judging)
-    lead = whole_number("gap", parameters["gap"], 0)
+    if parameters.tolerance is not None:
+        require_finite("tolerance", parameters.tolerance)
+    fraction = parameters.validation_fraction
+    first, block, stopping, judged = divided_rows(fraction, parameters.block, len(outcome), rows.times, judging)
+    lead = whole_number("gap", parameters.gap, 0)
     judged = judged[judged >= lead] if judged[-1] >= lead else judged  # outcomes before that trained the models
     trained = len(outcome) if all_rows else first
-    base = parameters["model"], parameters["base"], parameters["gap"]
+    base = parameters.model, parameters.base, parameters.gap
     settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
-    random = check_random_state(parameters["random_state"])
+    random = check_random_state(parameters.random_state)
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
-    trees, column = None, ParameterColumn.of(parameters["cost"], parameters["conditioned"])
-    if parameters["base"] == "trees":
-        trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed, column)
+    trees, column = None, ParameterColumn.of(parameters.cost, parameters.conditioned)
+    if parameters.base == "trees":
+        trees, features = _with_locations(features, outcome[:trained], parameters.gap, seed, column)
     validation = CaseTable(features[first:], outcome[first:])
     training = TrainingPlan(
-        cost=parameters["cost"],
+        cost=parameters.cost,
         factory=based_factory(*base),
         settings=replace(settings, pretraining_epochs=0) if start else settings,
         weights=weights,
@@ -210,9 +253,9 @@ def plan_fit(
         judged=validation.rows(judged) if judging else None,
         members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
         noise_seed=noise_seed,
-        device=resolved_device(parameters["device"]),
+        device=resolved_device(parameters.device),
         start=tuple(dict(state) for state in start),
-        bounds=outcome_bounds(parameters["outcome_bounds"], parameters["cost"], outcome),
+        bounds=outcome_bounds(parameters.outcome_bounds, parameters.cost, outcome),
         conditioned=column.conditioned,
     )
     return PlannedFit(training, len(validation), block, trees, validation, judged)
@@ -245,16 +288,16 @@ def _with_locations(
     return trees, torch.cat([known, locations, features[:, known.shape[1] :]], 1)
 
 
-def _weights(parameters: Mapping[str, Any]) -> tuple[float, ...]:
-    weight = parameters["decision_weight"]
+def _weights(parameters: ForecasterParameters) -> tuple[float, ...]:
+    weight = parameters.decision_weight
     if weight == "auto":
-        return tuple(sorted({0.0, *map(float, parameters["weights"])}))
+        return tuple(sorted({0.0, *map(float, parameters.weights)}))
     require_decision_weight(weight, expected='be "auto" or lie in [0, 1]')
-    return tuple(sorted({*([0.0] if parameters["baseline"] else ()), float(weight)}))
+    return tuple(sorted({*([0.0] if parameters.baseline else ()), float(weight)}))
 
 
-def _ensemble(parameters: Mapping[str, Any], start: Sequence[object]) -> int:
-    ensemble = whole_number("ensemble", parameters["ensemble"])
+def _ensemble(parameters: ForecasterParameters, start: Sequence[object]) -> int:
+    ensemble = whole_number("ensemble", parameters.ensemble)
     if start and len(start) != ensemble:
         raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
     return ensemble
@@ -272,15 +315,15 @@ def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
     return min(max(least, round(fraction * rows)), rows - 1)
 
 
-def _settings(parameters: Mapping[str, Any], cases: int, linear: bool) -> TrainingSettings:
+def _settings(parameters: ForecasterParameters, cases: int, linear: bool) -> TrainingSettings:
     """How to train on so many cases, from a linear start or not."""
-    epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
-    training = parameters["training"]
+    epochs = None if parameters.epochs is None else whole_number("epochs", parameters.epochs)
+    training = parameters.training
     if training is None:
         training = automatic_settings(cases, epochs, linear)
     if not isinstance(training, TrainingSettings):
         raise SettingError(f"training must be TrainingSettings, got {training!r}")
-    count = parameters["decision_member_count"]
+    count = parameters.decision_member_count
     members = None if count is None else whole_number("decision_member_count", count)
-    given = {"epochs": epochs, "score": parameters["scoring_rule"], "decision_member_count": members}
+    given: dict[str, Any] = {"epochs": epochs, "score": parameters.scoring_rule, "decision_member_count": members}
     return replace(training, **{name: value for name, value in given.items() if value is not None})

@@ -32,7 +32,7 @@ from stakes.evaluation.selection import (
     unproven_candidate,
 )
 from stakes.forecasting.corrections import LEAST_CASES, ORIGINS, Correction, corrected_in_time
-from stakes.forecasting.plan import ForecastKind, PlannedFit, parameters_of_kind, plan_fit
+from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, plan_fit
 from stakes.forecasting.recalibration import (
     CorrectionPlan,
     JudgedCorrection,
@@ -78,7 +78,7 @@ class SelectedForecast(NamedTuple):
 
 
 def select_forecast(
-    parameters: Mapping[str, Any],
+    parameters: ForecasterParameters,
     rows: CaseTable,
     *,
     start: Sequence[Mapping[str, Tensor]],
@@ -95,7 +95,7 @@ class _ForecasterSelection:
 
     def __init__(
         self,
-        parameters: Mapping[str, Any],
+        parameters: ForecasterParameters,
         rows: CaseTable,
         start: Sequence[Mapping[str, Tensor]],
         train: Train,
@@ -106,7 +106,7 @@ class _ForecasterSelection:
         self.why_no_decision = why_no_decision
         self.network = plan_fit(parameters, rows, start=start)
         self.simple: dict[ForecastKind, PlannedFit] = {
-            kind: plan_fit(parameters_of_kind(parameters, kind), rows) for kind in ("climatology", "linear")
+            kind: plan_fit(parameters.of_kind(kind), rows) for kind in ("climatology", "linear")
         }
         self.candidates: list[JudgedCandidate] = []
         self.forecasts: dict[str, CandidateForecast] = {}
@@ -145,7 +145,7 @@ class _ForecasterSelection:
         wanted = {
             "linear": True,
             "network": True,
-            "recent_errors": self.parameters["recent_errors"],
+            "recent_errors": self.parameters.recent_errors,
             "total_score": total and "total" not in score_weights(plan.settings.score),
             "decision": any(plan.weights) and not self.why_no_decision,
         }
@@ -194,7 +194,7 @@ class _ForecasterSelection:
         trained = {each.weight: self._forecast("network", each, planned) for each in self._train(planned, "decision")}
         worth = {weight: self._judged(forecast) for weight, forecast in trained.items()}
         cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
-        tolerance, block = self.parameters["tolerance"], self.network.block
+        tolerance, block = self.parameters.tolerance, self.network.block
         self.frontier = frontier([0.0, *worth], cost, score, block=block, tolerance=tolerance, level=self.level)
         candidate = decision_candidate(self.frontier, worth, below, held)
         weight = candidate.parameters.get("decision weight")
@@ -211,7 +211,7 @@ class _ForecasterSelection:
 
     @property
     def _lead(self) -> int:
-        return int(self.parameters["gap"])
+        return int(self.parameters.gap)
 
     def _alone(self, planned: PlannedFit) -> PlannedFit:
         """Weight 0 alone."""
