@@ -1,9 +1,12 @@
 """Every name exported from `stakes` documents every argument and field."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import stakes
 
@@ -82,6 +85,12 @@ def test_every_argument_and_field_of_a_public_name_is_documented() -> None:
                 missing += [f"{module}: {name}" for name in undocumented(node, with_methods=True)]
     assert not missing, "\n".join(missing)
     assert found == exported
+
+
+@pytest.mark.parametrize("name", ["DecisionAwareForecaster", "Recalibrator"])
+def test_every_parameter_of_an_estimator_is_documented(name: str) -> None:
+    kind = getattr(stakes, name)
+    assert set(inspect.signature(kind).parameters) <= documented(inspect.getdoc(kind) or "")
 
 
 def is_home(module: str, name: str) -> bool:
