@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from reproduction.series_files import read_temperature
 from reproduction.tasks.task import (
     PaperSettings,
     TaskData,
@@ -17,7 +18,6 @@ from reproduction.tasks.task import (
 )
 from stakes.costs.scalar_costs import ProtectionCost
 from stakes.data.records import Record, load_record
-from stakes.data.records.series_files import read_temperature
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
 from stakes.evaluation.metrics import Region, region_between
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from reproduction.series_files import read_wind
 from reproduction.tasks.task import (
     PaperSettings,
     Periods,
@@ -20,7 +21,6 @@ from reproduction.tasks.task import (
 )
 from stakes.costs.scalar_costs import PowerCurve, WindDispatchCost
 from stakes.data.records import Record, load_record
-from stakes.data.records.series_files import read_wind
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
 from stakes.evaluation.metrics import Region, region_between
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings

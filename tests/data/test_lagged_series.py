@@ -161,20 +161,6 @@ def test_calendar_features_belong_to_the_target_time() -> None:
         np.testing.assert_allclose(row, np.stack([np.sin(angles), np.cos(angles)], 1).ravel(), atol=1e-12)
 
 
-def test_a_patch_of_a_grid_gives_the_papers_27_inputs() -> None:
-    grid = np.arange(30.0 * 5 * 7).reshape(30, 5, 7)
-    patch = TimeSeries.from_patch(hourly(30, 6), grid, row=1, column=4, name="t2m")
-    assert patch.columns[0] == "t2m[-1,-1]"
-    assert patch.columns[4] == "t2m[0,0]"
-    settings = LaggedSeries((LaggedInput(patch.columns, (0, 6, 12)),), ("t2m[0,0]",), lead_hours=24)
-    split = settings.split(patch, "2020", "2021")
-    assert split.features.shape == (24, 27)
-    assert split.feature_names[9] == "t2m[-1,-1]@-6h"
-    np.testing.assert_array_equal(split.outcome[:, 0], grid[6:, 1, 4])
-    expected = [grid[2 - lag : 26 - lag, 0:3, 3:6].reshape(24, 9) for lag in range(3)]
-    np.testing.assert_array_equal(split.features, np.concatenate(expected, axis=1))
-
-
 def test_pandas_times_become_utc() -> None:
     pandas = pytest.importorskip("pandas")
     index = pandas.date_range("2020-03-28", periods=48, freq="h", tz="UTC")

@@ -38,14 +38,6 @@ def test_the_step_may_be_given() -> None:
         TimeSeries(times, np.zeros(6), ("a",), step_hours=0)
 
 
-@pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 0), (2, 1), (1, 2), (-1, 1)])
-def test_a_patch_that_leaves_the_grid_is_refused(row: int, column: int) -> None:
-    with pytest.raises(SeriesError, match="must be 1 to 1 for the patch to fit"):
-        TimeSeries.from_patch(hourly(4), np.zeros((4, 3, 3)), row, column)
-    with pytest.raises(SeriesError, match=r"must be a grid \(T, Y, X\), got shape \(4, 3\)"):
-        TimeSeries.from_patch(hourly(4), np.zeros((4, 3)), 1, 1)
-
-
 def test_times_of_every_kind_become_utc() -> None:
     paris = ZoneInfo("Europe/Paris")
     aware = [datetime(2020, 3, 29, hour, tzinfo=UTC).astimezone(paris) for hour in range(6)]  # over the clock change

@@ -11,12 +11,11 @@ import pytest
 import xarray as xr
 from made_era5 import values
 
+from reproduction.series_files import read_temperature, read_wind
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.wind import WindTask
-from stakes.data.records import Record
-from stakes.data.records.series_files import read_series, read_temperature, read_wind
 from stakes.data.tables.files import read_table
-from stakes.data.tables.gridded_files import open_dataset
+from stakes.data.tables.gridded_files import open_dataset, read_series
 from stakes.errors import NetCDFError, StakesError, TableError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
@@ -58,28 +57,25 @@ def saved(dataset: xr.Dataset, path: Path) -> str:
 def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
     path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
     series = read_series(path)
-    assert series.columns == ("sp", "t2m", "u10", "v10", "ws10")
-    assert series.units == ("Pa", "degC", "m s**-1", "m s**-1", "m s**-1")
-    np.testing.assert_array_equal(series.times, TIMES.astype("datetime64[s]"))
-    np.testing.assert_allclose(series.select("t2m").values, values("t2m", TIMES, [52.5], [13.5])[:, 0] - 273.15)
-    speed = np.hypot(series.select("u10").values, series.select("v10").values)
-    np.testing.assert_allclose(series.select("ws10").values, speed)
-    np.testing.assert_allclose(read_wind(path, 6).values, speed[::6])
-    np.testing.assert_allclose(read_temperature(path, 6).values[:, 0], series.select("t2m").values[::6, 0])
+    assert list(series.columns) == ["time", "sp", "t2m", "u10", "v10", "ws10"]
+    np.testing.assert_array_equal(series["time"].to_numpy("datetime64[s]"), TIMES.astype("datetime64[s]"))
+    np.testing.assert_allclose(series["t2m"], values("t2m", TIMES, [52.5], [13.5])[:, 0, 0] - 273.15)
+    speed = np.hypot(series["u10"], series["v10"])
+    np.testing.assert_allclose(series["ws10"], speed)
+    np.testing.assert_allclose(read_wind(path, 6).values[:, 0], speed[::6])
+    frost = read_temperature(path, 6)
+    assert frost.units == ("degC", "Pa", "m s**-1", "m s**-1")
+    np.testing.assert_allclose(frost.values[:, 0], series["t2m"][::6])
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_grid_becomes_columns(tmp_path: Path, suffix: str) -> None:
     path = saved(grid("t2m", "u10", "v10"), tmp_path / f"a{suffix}")
     series = read_series(path)
-    assert len(series.columns) == 36
-    assert series.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
+    assert len(series.columns) == 37
+    assert list(series.columns[:4]) == ["time", "t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]"]
     assert "ws10[1,-1]" in series.columns
-    assert series.title.startswith("36 columns at 52.5 N 13.5 E, the central of 3 x 3 grid points, in a.")
-    table = read_table(Path(path))
-    assert list(table.columns) == ["time", *series.columns]
-    np.testing.assert_array_equal(table["time"].to_numpy("datetime64[s]"), series.times)
-    np.testing.assert_array_equal(table[list(series.columns)], series.values)
+    pd.testing.assert_frame_equal(read_table(Path(path)), series)
 
 
 def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
@@ -94,17 +90,17 @@ def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
 
 def test_names_of_places_are_kept_with_the_speed(tmp_path: Path) -> None:
     dataset = point("u10", "v10", "t2m").rename(u10="u10_berlin", v10="v10_berlin").assign(u100=point("u10")["u10"])
-    assert read_series(saved(dataset, tmp_path / "a.nc")).columns == (
-        *("u10_berlin", "v10_berlin", "t2m", "u100", "ws10_berlin"),
+    assert list(read_series(saved(dataset, tmp_path / "a.nc")).columns) == (
+        ["time", "u10_berlin", "v10_berlin", "t2m", "u100", "ws10_berlin"]
     )
 
 
 def test_a_speed_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     dataset = point("u10", "v10").assign(si10=point("u10")["u10"])
-    assert read_series(saved(dataset, tmp_path / "a.nc")).columns == ("u10", "v10", "si10")
+    assert list(read_series(saved(dataset, tmp_path / "a.nc")).columns) == ["time", "u10", "v10", "si10"]
 
 
-@pytest.mark.parametrize("read", [lambda path: read_temperature(path, 1), read_series])
+@pytest.mark.parametrize("read", [lambda path: read_temperature(path, 1).values, read_series])
 def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path, read: Any) -> None:
     """The old layout of the Climate Data Store has both, one where the other is missing."""
     final = xr.DataArray(np.arange(48) < 30, dims=["time"])
@@ -112,8 +108,7 @@ def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path, read: Any) -
     versions = xr.concat([whole.where(final), whole.where(~final)], pd.Index([1, 5], name="expver"))
     turned = versions.transpose("time", "expver", "latitude", "longitude")
     joined, expected = read(saved(turned, tmp_path / "a.nc")), read(saved(whole, tmp_path / "b.nc"))
-    assert joined.columns == expected.columns
-    np.testing.assert_array_equal(joined.values, expected.values)
+    np.testing.assert_array_equal(joined, expected)
 
 
 def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> None:
@@ -124,7 +119,7 @@ def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> No
     assert [column for column in series.columns if column.startswith("sp")] == [
         *("sp[0,0]", "sp[-1,0]", "sp[-1,1]", "sp[0,1]", "sp[1,0]", "sp[1,1]")
     ]
-    assert np.isnan(series.select("t2m[0,0]").values[:, 0]).nonzero()[0].tolist() == [5]
+    assert np.flatnonzero(series["t2m[0,0]"].isna()).tolist() == [5]
 
 
 def test_tables_without_units(tmp_path: Path) -> None:
@@ -239,19 +234,15 @@ def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
 
 
 def test_the_reference_files() -> None:
-    wind = read_series(reference("wind_era5_hornsrev_hourly_1997_2008.nc"))
-    assert wind.values.shape == (105_192, 20)
-    assert wind.columns[-4:] == ("ws10[0,0]", "ws10[0,1]", "ws10[1,0]", "ws10[1,1]")
-    np.testing.assert_allclose(thinned(wind, "ws10[0,0]"), read_wind(wind.name, 6).values[:, 0])
+    path = reference("wind_era5_hornsrev_hourly_1997_2008.nc")
+    wind = read_series(path)
+    assert wind.shape == (105_192, 21)
+    assert list(wind.columns[-4:]) == ["ws10[0,0]", "ws10[0,1]", "ws10[1,0]", "ws10[1,1]"]
+    np.testing.assert_allclose(wind["ws10[0,0]"][::6], read_wind(path, 6).values[:, 0])
     frost = read_series(reference("frost_era5_berlin_hourly_1980_2019.nc"))
     assert frost.columns[-1] == "ws10_berlin"
-    assert frost.units[0] == "degC"
     table = read_table(Path(reference("era5_berlin_2x3grid_hourly_2017.nc")))
     assert (len(table), table.columns[0], "t2m[1,1]" in table, "ws10[0,-1]" in table) == (8760, "time", True, True)
-
-
-def thinned(record: Record, column: str) -> Any:
-    return record.select(column).values[::6, 0]
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.grib2"])

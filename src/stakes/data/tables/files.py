@@ -414,7 +414,14 @@ def read_table(
     hyphen.
     """
     path = Path(path)
-    return _series_table(path) if is_gridded(path) else read_flat_file(path, separator, encoding, keys)
+    if not is_gridded(path):
+        return read_flat_file(path, separator, encoding, keys)
+    from stakes.data.tables.gridded_files import read_series  # which reads tables by these functions
+
+    try:
+        return read_series(str(path))
+    except StakesError as error:
+        raise TableError(str(error)) from error
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -475,15 +482,3 @@ def _no_formula(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def _series_table(path: Path) -> pd.DataFrame:
-    from stakes.data.records.series_files import read_series  # which reads its files by these functions
-
-    try:
-        record = read_series(str(path))
-    except StakesError as error:
-        raise TableError(str(error)) from error
-    if "time" in record.columns:
-        raise TableError(f"{str(path)!r} has a variable 'time' besides its times")
-    return pd.DataFrame({"time": record.times, **dict(zip(record.columns, record.values.T, strict=True))})

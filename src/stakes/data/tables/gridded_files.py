@@ -1,20 +1,29 @@
-"""NetCDF, Zarr and GRIB files as xarray Datasets, or one sentence about what is wrong with them."""
+"""NetCDF, Zarr and GRIB files as xarray Datasets and as time series, or one sentence about what is wrong with them."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stakes.errors import NetCDFError, one_line
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.tables.columns import column_times, numeric_columns
+from stakes.data.tables.files import GRIB, TABLES, read_flat_file
+from stakes.data.tables.time_axis import Times, check_regular, to_utc
+from stakes.errors import NetCDFError, SeriesError, one_line
 from stakes.files import is_pipe_or_device, write_atomically
 
 if TYPE_CHECKING:
-    import pandas as pd
     from xarray import DataArray, Dataset
 
+Floats = NDArray[np.float64]
 _MEMBER = "number"
 
 
@@ -88,8 +97,6 @@ _VERSION = "expver"
 @contextmanager
 def open_dataset(path: str) -> Iterator["Dataset"]:
     """The data of a file, for as long as the context lasts; what is not needed is not read."""
-    from stakes.data.tables.files import GRIB, TABLES  # which imports pandas
-
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
     elif path.lower().endswith(TABLES):
@@ -141,11 +148,7 @@ def _zarr_store(path: str) -> "Dataset":
 
 def _table(path: str) -> "Dataset":
     """A table as variables along the dimension time, in the order of the times."""
-    import pandas as pd
     import xarray
-
-    from stakes.data.tables.columns import column_times, numeric_columns
-    from stakes.data.tables.files import read_flat_file
 
     table = read_flat_file(Path(path))
     column = _time_column(path, table)
@@ -162,7 +165,7 @@ def _table(path: str) -> "Dataset":
     return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
 
 
-def _time_column(path: str, table: "pd.DataFrame") -> str:
+def _time_column(path: str, table: pd.DataFrame) -> str:
     known = {str(column).lower(): str(column) for column in table.columns}
     dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
     column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
@@ -204,3 +207,144 @@ def _engine(path: str) -> str:
         wanted = " and ".join(libraries)
         raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
     return libraries[1]
+
+
+_AXES = ("valid_time", "time")
+GRID = ("lat", "latitude", "lon", "longitude")  # in the order of the axes
+KELVIN = ("k", "kelvin", "degk")
+_FREEZING = 273.15  # K
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesFile:
+    """An open file of series."""
+
+    path: str
+    dataset: "Dataset"
+    axis: str  # the dimension along which time runs
+    times: Times  # the times (T,), in UTC
+    step: int  # their step, in seconds
+
+    @cached_property
+    def series(self) -> dict[str, "DataArray"]:
+        """The numeric variables that run along the time axis, without dimensions of length 1."""
+        numeric = {str(name): array for name, array in self.dataset.data_vars.items() if array.dtype.kind in "fiu"}
+        return {name: self._squeezed(array) for name, array in numeric.items() if self.axis in array.dims}
+
+    def _squeezed(self, array: "DataArray") -> "DataArray":
+        array = one_version(array)
+        return array.squeeze([dim for dim in array.dims if dim != self.axis and array.sizes[dim] == 1])
+
+    def grid(self, name: str) -> list[str]:
+        """The dimensions of a variable besides time, latitude first."""
+        return sorted(str(dim) for dim in self.series[name].dims if dim != self.axis)
+
+    def unit(self, name: str) -> str:
+        return str(self.series[name].attrs.get("units", "")).strip()
+
+    def find(self, names: tuple[str, ...]) -> str | None:
+        """The variable with one of these names, in any case, or else the first that begins with NAME_ or NAME[."""
+        known = {name.lower(): name for name in self.series}
+        alike = (lower for name in names for lower in known if lower.startswith((f"{name}_", f"{name}[")))
+        return known.get(next((name for name in names if name in known), next(alike, "")))
+
+    def lacks(self, needed: str) -> NetCDFError:
+        return NetCDFError(f"{self.path!r} lacks {needed}; its time series are {', '.join(self.series) or 'none'}")
+
+    def values(self, name: str, places: Any) -> Floats:
+        """The values at some places of the grid, time on the first axis, NaN where they are missing."""
+        array = self.series[name].isel(places)
+        others = sorted(str(dim) for dim in array.dims if dim != self.axis)
+        try:
+            values = array.transpose(self.axis, *others).to_numpy().astype(np.float64)
+        except Exception as error:  # which ones damaged content can provoke is not documented
+            raise NetCDFError(f"variable {name!r} of {self.path!r} cannot be read: {one_line(error)}") from error
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def centre(self, name: str) -> dict[str, int]:
+        """The central point of the grid of a variable."""
+        return {dim: (self.series[name].sizes[dim] - 1) // 2 for dim in self.grid(name)}
+
+    def around_centre(self, name: str) -> dict[str, Floats]:
+        """The values (T,) of the points around the centre by column name, the centre first; Kelvin made degC."""
+        centres = self.centre(name)
+        around = {dim: slice(max(centre - 1, 0), centre + 2) for dim, centre in centres.items()}
+        patch = self.values(name, around)
+        if plain_unit(self.unit(name)) in KELVIN:
+            patch = patch - _FREEZING
+        sizes = dict(zip(around, patch.shape[1:], strict=True))
+        offsets = product(*(range(around[dim].start - centres[dim], 2)[: sizes[dim]] for dim in around))
+        columns = dict(zip(offsets, patch.reshape(len(self.times), -1).T, strict=True))
+        first = sorted(columns, key=any)  # a stable sort: only the centre has no offset
+        return {f"{name}[{','.join(map(str, offset))}]" if around else name: columns[offset] for offset in first}
+
+    def columns(self) -> dict[str, tuple[str, Floats]]:
+        """Variable and values (T,) by column of those on a grid or at a point, without columns that have no value."""
+        return {
+            column: (name, values)
+            for name in self.series
+            if set(self.grid(name)) <= set(GRID)
+            for column, values in self.around_centre(name).items()
+            if not np.isnan(values).all()
+        }
+
+
+@contextmanager
+def open_series_file(path: str) -> Iterator[SeriesFile]:
+    """A file of series, for as long as the context lasts; an error unless its times lie on a regular axis."""
+    with open_dataset(path) as dataset:
+        if not dataset.variables:
+            raise NetCDFError(f"{path!r} holds no variables, expected time series")
+        axis, moments = _time_axis(path, dataset)
+        try:
+            times = to_utc(moments, "times")
+            step = check_regular(times)
+        except SeriesError as error:
+            raise SeriesError(f"{path!r}: {error}") from error
+        yield SeriesFile(path, dataset, axis, times, step)
+
+
+def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
+    for name in _AXES:
+        times = dataset.variables.get(name)
+        if times is not None and times.ndim == 1 and times.dtype.kind == "M":
+            return str(times.dims[0]), times.to_numpy()
+    raise NetCDFError(
+        f"{path!r} has no time axis, expected a variable time or valid_time of dates along a dimension; it holds "
+        f"{', '.join(map(str, dataset.variables))}"
+    )
+
+
+def read_series(path: str) -> pd.DataFrame:
+    """The column `time` and every time series of a file: of a grid the central point and those next to it.
+
+    "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC. Where there are the components of the
+    10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.
+    """
+    with open_series_file(path) as file:
+        columns = {column: values for column, (_, values) in file.columns().items()}
+        if not columns:
+            raise file.lacks("a time series with values along time, latitude and longitude")
+        if file.find(SPEEDS) is None:
+            columns |= _speeds(columns)
+        if "time" in columns:
+            raise NetCDFError(f"{path!r} has a variable 'time' besides its times")
+        return pd.DataFrame({"time": file.times, **columns})
+
+
+def _speeds(columns: dict[str, Floats]) -> dict[str, Floats]:
+    """The wind speed wherever both components of it are there."""
+    lower = {column.lower(): column for column in columns}
+    speeds = {}
+    for column, east in columns.items():
+        for name, partner in COMPONENTS:
+            rest = column[len(name) :]
+            other = lower.get(partner + rest.lower())
+            if column.lower().startswith(name) and rest[:1] in ("", "_", "[") and other is not None:
+                speeds[f"ws10{rest}"] = np.hypot(east, columns[other])
+    return speeds
+
+
+def plain_unit(unit: str) -> str:
+    """A unit without the signs in which its spellings differ: "m s**-1" and "m s-1" are both "ms-1"."""
+    return unit.lower().translate(str.maketrans("", "", " *^_."))

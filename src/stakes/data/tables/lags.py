@@ -1,10 +1,10 @@
-"""Lagged features and lead-time targets from any regular time series or grid patch, split by time."""
+"""Lagged features and lead-time targets from any regular time series, split by time."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -61,29 +61,6 @@ class TimeSeries:
         checked = {"times": times, "values": values, "columns": tuple(self.columns), "step_seconds": step}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def from_patch(
-        cls,
-        times: Times,
-        values: ArrayLike,
-        row: int,
-        column: int,
-        name: str = "value",
-        radius: int = 1,
-        step_hours: float | None = None,
-    ) -> Self:
-        """The square patch around a point of a grid as columns, "value[0,0]" the centre."""
-        grid = _floats(values)
-        if grid.ndim != 3:
-            raise SeriesError(f"values must be a grid (T, Y, X), got shape {grid.shape}")
-        for label, centre, size in (("row", row, grid.shape[1]), ("column", column, grid.shape[2])):
-            if not radius <= centre < size - radius:
-                raise SeriesError(f"{label} must be {radius} to {size - radius - 1} for the patch to fit, got {centre}")
-        offsets = range(-radius, radius + 1)
-        patch = grid[:, row - radius : row + radius + 1, column - radius : column + radius + 1]
-        names = tuple(f"{name}[{down},{right}]" for down in offsets for right in offsets)
-        return cls(times, patch.reshape(len(grid), -1), names, step_hours)
 
 
 def _floats(values: ArrayLike) -> Floats:

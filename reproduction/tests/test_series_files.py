@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.records.series_files import read_temperature, read_wind
+from reproduction.series_files import read_temperature, read_wind
 from stakes.errors import NetCDFError, SeriesError, StakesError
 
 LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]
