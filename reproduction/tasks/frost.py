@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from reproduction.series_files import read_temperature
 from reproduction.tasks.task import (
     PaperSettings,
     TaskData,
@@ -90,4 +89,8 @@ class FrostTask:
         return chronological_splits(rows, record, periods)
 
     def _record(self) -> Record:
-        return load_record(self.record) if self.record in _PERIODS else read_temperature(self.record, _STEP_HOURS)
+        if self.record in _PERIODS:
+            return load_record(self.record)
+        from reproduction.series_files import read_temperature  # which imports pandas
+
+        return read_temperature(self.record, _STEP_HOURS)

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from reproduction.series_files import read_wind
 from reproduction.tasks.task import (
     PaperSettings,
     Periods,
@@ -130,6 +129,8 @@ class WindTask:
         """The 6-hourly wind speed, the only column."""
         if self.record in _RECORDS:
             return load_record(self.record).select(_RECORDS[self.record].column).every(_STEP_HOURS)
+        from reproduction.series_files import read_wind  # which imports pandas
+
         return read_wind(self.record, _STEP_HOURS)
 
     def _shear(self) -> float:
