@@ -115,13 +115,6 @@ def test_a_run_has_a_folder_of_its_own_by_default(trained: list[RunSettings]) ->
     assert called("train", "tiny.toml", "--seed", "0") == (0, f"runs/{trained[0].name}\n", "")
 
 
-def test_json_and_toml_are_the_same(trained: list[RunSettings]) -> None:
-    Path("tiny.json").write_text(json.dumps(TINY))
-    for file in ("tiny.toml", "tiny.json"):
-        assert called("train", file)[0] == 0
-    assert trained[0] == trained[1]
-
-
 def test_fine_tuning_starts_from_a_run_or_a_file() -> None:
     assert called("train", "tiny.toml", "--out", "first")[0] == 0
     for start, out in (("first", "a"), ("first/weights.safetensors", "b")):
@@ -134,21 +127,14 @@ def test_fine_tuning_starts_from_a_run_or_a_file() -> None:
 
 FLAGS: list[tuple[list[str], dict[str, Any]]] = [
     (["--training.epochs", "3"], {"training": {**TRAINING, "epochs": 3}}),
-    (["--training.epochs=3"], {"training": {**TRAINING, "epochs": 3}}),
     (["--training.validate-every", "2"], {"training": {**TRAINING, "validate_every": 2}}),
-    (["--training.validate_every=2"], {"training": {**TRAINING, "validate_every": 2}}),
-    (["--training.schedule", "cosine"], {"training": {**TRAINING, "schedule": "cosine"}}),
     (["--training", "{epochs = 3}"], {"training": {"epochs": 3}}),
     (["--seed=2"], {"seed": 2}),
-    (["--seed", "2"], {"seed": 2}),
     (["--decision-weight", "0"], {"decision_weight": 0}),
-    (["--decision_weight=0.95"], {"decision_weight": 0.95}),
     (["--task", "frost"], {"task": "frost"}),
     (["--task.false_alarm_ratio", "0.3"], {"task": {"name": "synthetic", "false_alarm_ratio": 0.3}}),
-    (["--task.false-alarm-ratio=0.3"], {"task": {"name": "synthetic", "false_alarm_ratio": 0.3}}),
     (["--model.hidden=7"], {"model": {**TINY["model"], "hidden": 7}}),
     (["--model", "diffusion"], {"model": "diffusion"}),
-    (["--model", "implicit"], {"model": "implicit"}),
     (["--model", "implicit", "--model.hidden", "7"], {"model": {"name": "implicit", "hidden": 7}}),
     (["--start-from", "runs/a-b"], {"start_from": "runs/a-b"}),
     (
@@ -177,13 +163,7 @@ def test_flags_go_on_top_of_every_file_of_a_sweep(trained: list[RunSettings]) ->
 
 WRONG_FILES: list[tuple[str, str | bytes, str]] = [
     ("a.toml", "seed 3", "'a.toml' cannot be read: Expected '=' after a key in a key/value pair (at line 1, column 6)"),
-    ("a.toml", "task = 'wind'\ntask = 'frost'", "'a.toml' cannot be read: Cannot overwrite a value"),
-    ("a.json", "{", "'a.json' cannot be read: "),
-    ("a.json", "[]", "'a.json' must hold a table, got a list of 0"),
-    ("a.toml", b"\xff\xfe", "'a.toml' cannot be read: 'utf-8' codec can't decode byte 0xff"),
     ("a.txt", "", "'a.txt' must end in .toml or .json"),
-    ("a.toml", "x" * 2**20 + "x", "'a.toml' must have at most 1 MiB"),
-    ("a.toml", f"a = {'[' * 500}", "'a.toml' "),
     ("a.toml", "", "task must be given"),
     ("a.toml", "[task]\npenalty = 3", "task.name must be given, one of 'european_wind', "),
 ]
@@ -197,52 +177,18 @@ def test_a_file_that_cannot_be_used_is_refused(command: str, name: str, content:
     assert not Path("x").exists()
 
 
-@pytest.mark.parametrize("command", ["train", "sweep"])
-def test_what_is_no_file_is_refused(command: str) -> None:
-    Path("folder.toml").mkdir()
-    os.mkfifo("pipe.toml")
-    long = f"{'x' * 300}.toml"
-    for file, message in {
-        "tinny.toml": "there is no file 'tinny.toml'; did you mean 'tiny.toml'?",
-        "no/thing.toml": "there is no file 'no/thing.toml'",
-        "folder.toml": "'folder.toml' is a folder, expected a .toml or .json file",
-        "pipe.toml": "'pipe.toml' must be a regular file",
-        long: f"{long!r} cannot be read: [Errno 36] File name too long: {long!r}",
-    }.items():
-        assert complaint(command, file, "--out", "x") == message
-    assert not Path("x").exists()
-
-
 WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"sed": 3}, "there is no setting 'sed'; did you mean 'seed'?"),
-    ({"training": {"epoch": 3}}, "there is no setting 'training.epoch'; did you mean 'epochs'?"),
-    ({"task": {"name": "synthetic", "frequenzy": 3}}, "no setting 'task.frequenzy'; did you mean 'frequency'?"),
-    ({"model": {"hiden": 3}}, "there is no setting 'model.hiden'; did you mean 'hidden'?"),
     ({"task": "syntetic"}, "there is no task 'syntetic'; did you mean 'synthetic'?"),
-    ({"task": {"name": "nothing"}}, "there is no task 'nothing'; there are european_wind, "),
-    ({"task": 3}, "task must be a table, got 3"),
-    ({"task": {"name": 3}}, "task.name must be one of 'european_wind', "),
     ({"model": "difusion"}, "one of 'implicit', 'diffusion', 'linear', got 'difusion'; did you mean 'diffusion'?"),
-    ({"model": 3}, "model must be a table, got 3"),
     ({"model": {"name": "implicit", "steps": 30}}, "there is no setting 'model.steps'"),
-    ({"training": 3}, "training must be a table, got 3"),
     ({"training": {"epochs": "many"}}, "training.epochs must be a whole number, got 'many'"),
-    ({"training": {"epochs": 2.0}}, "training.epochs must be a whole number, got 2.0"),
-    ({"training": {"epochs": 0}}, "training.epochs must be a whole number of at least 1, got 0"),
-    ({"training": {"epochs": 2**64}}, "training.epochs must be a whole number, got a whole number of 65 bits"),
-    ({"training": {"learning_rate": -1}}, "training.learning_rate must be positive"),
-    ({"training": {"learning_rate": float("nan")}}, "training.learning_rate must be a number, got nan"),
-    ({"training": {"schedule": "linear"}}, "training.schedule must be one of 'constant', 'cosine', got 'linear'"),
-    ({"training": {"members": 1}}, "training.members must be at least 2 for the fair estimator, got 1"),
     ({"decision_weight": 1.1}, "decision_weight must lie in [0, 1"),
-    ({"decision_weight": True}, "decision_weight must be a number, got True"),
     ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-    ({"seed": [0, 1]}, "seed must be a whole number, got a list of 2"),
     ({"task": {"name": "synthetic", "false_alarm_ratio": 0}}, "task.false_alarm_ratio must be positive"),
     ({"task": {"name": "wind", "lead_hours": 5}}, "task.lead_hours must be"),
     ({"task": {"name": "wind", "record": "wind_north"}}, "task.record must be one of 'wind_north_sea', 'wind_nora10'"),
     ({"start_from": 3}, "start_from must be text, got 3"),
-    ({"start_from": date(2020, 1, 1)}, "start_from must be text, got datetime.date(2020, 1, 1)"),
 ]
 
 
@@ -256,35 +202,21 @@ def test_settings_that_cannot_be_used_are_refused(changed: dict[str, Any], messa
 
 WRONG_WORDS = [
     (["trian", "tiny.toml"], "tiny.toml"),
-    (["train"], "FILE"),
-    (["train", "tiny.toml", "other.toml"], "other.toml"),
-    (["train", "tiny.toml", "--out"], "--out"),
     (["train", "--seed", "3", "tiny.toml"], "--seed"),  # settings come after the file
     (["train", "tiny.toml", "--seed", "3", "other.toml"], "other.toml"),
     (["sweep", "--seed", "3", "tiny.toml", "--out", "x"], "a sweep needs at least one settings file"),
     (["sweep", "tiny.toml", "--seed", "3", "other.toml", "--out", "x"], "other.toml"),
-    (["train", "tiny.toml", "--seed"], "--seed"),
     (["train", "tiny.toml", "--sed", "3"], "there is no setting 'sed'; did you mean 'seed'?"),
-    (["train", "tiny.toml", "--training.epoch", "3"], "there is no setting 'training.epoch'; did you mean 'epochs'?"),
     (["train", "tiny.toml", "--seed.x", "3"], "seed"),
-    (["train", "tiny.toml", "--training..epochs", "3"], "a setting must be a name or names joined by dots"),
-    (["train", "tiny.toml", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
-    (["train", "tiny.toml", "--seed", "9" * 5000], "seed must be a whole number"),
     (["train", "tiny.toml", "--seed", "[" * 5000], "seed must be a whole number"),
-    (["train", "tiny.toml", "--decision-weight", "-0.1"], "decision_weight must lie in [0, 1"),
     (["train", "tiny.toml", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
     (["train", "tiny.toml", "--grid.seed", "[1]"], "there is no setting 'grid'"),
     (["sweep", "--out", "x"], "a sweep needs at least one settings file"),
     (["sweep", "tiny.toml"], "--out"),
     (["sweep", "tiny.toml", "--out", "x", "--workers", "0"], "workers must be a whole number of at least 1, got 0"),
-    (["sweep", "tiny.toml", "--out", "x", "--workers", "two"], "--workers"),
     (["sweep", "tiny.toml", "--out", "x", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
     (["sweep", "tiny.toml", "--out", "x", "--grid.seed", "3"], "grid.seed must be a list of at least one value, got 3"),
-    (["sweep", "tiny.toml", "--out", "x", "--grid.sed", "[3]"], "there is no setting 'sed'; did you mean 'seed'?"),
-    (["resume"], "FOLDER"),
     (["resume", "nowhere"], "nowhere is neither the folder of a run nor that of a sweep"),
-    (["resume", "tiny.toml"], "tiny.toml is neither the folder of a run nor that of a sweep"),
-    (["resume", "x" * 300], "x" * 300),
     (["resume", ".", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
     (["resume", ".", "--seed", "3"], "--seed"),
 ]
@@ -342,12 +274,6 @@ def test_a_folder_in_which_another_process_trains_is_refused() -> None:
     with locked(Path("run")):
         for words in (["train", "tiny.toml", "--out", "run"], ["resume", "run"]):
             assert complaint(*words) == "another process is training in run"
-
-
-def test_a_folder_that_another_process_is_about_to_make_is_left_to_it() -> None:
-    with locked(Path("run")):
-        assert complaint("train", "tiny.toml", "--out", "run") == "another process is training in run"
-        assert os.listdir("run") == [".lock"]
 
 
 @pytest.mark.parametrize(

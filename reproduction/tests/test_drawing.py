@@ -37,11 +37,6 @@ def test_every_study_that_is_shown_and_no_other(label: str, choices: set[str]) -
     assert {name.removesuffix(DIFFERS) for name in found} == expected
 
 
-def test_all_numbers_of_sites_of_the_regret() -> None:
-    found = draw_figure(made(), "portfolio_regret_by_sites").settings
-    assert {name.split("-")[1] for name in found} == {"60", "20", "5"}
-
-
 def test_the_first_is_told_in_full_and_of_others_what_differs() -> None:
     studies = dict(made().items())
     found = _settings_of_studies(studies)
@@ -54,7 +49,3 @@ def test_the_first_is_told_in_full_and_of_others_what_differs() -> None:
         assert told.get("grid", {}).get("decision weights", whole["grid"]["decision weights"]) == study.weights
         assert not any(value == whole.get(entry) for entry, value in told.items())
     assert DIFFERS not in first
-
-
-def test_a_figure_of_the_task_alone_says_so() -> None:
-    assert draw_figure(Studies(), "windpower_setup").settings == {"drawn from": "the task alone"}

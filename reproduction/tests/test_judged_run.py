@@ -13,7 +13,6 @@ from golden.make_run import FOLDER, RUN
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.judged import JudgedRun, judge_run
 from reproduction.runs.settings import task_data
-from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.files import read_json, write_json
 
@@ -49,15 +48,6 @@ def test_means_are_over_all_cases_or_those_of_a_region(judged: JudgedRun) -> Non
     assert low < cost[hazard].mean() < high
     summary = judged.cases.summary(judged.block).set_index("metric")
     assert summary.loc["cost", "value"] == pytest.approx(cost.mean())
-
-
-def test_a_block_may_be_given() -> None:
-    assert judge_run(FINISHED, 3).block == 3
-
-
-def test_a_run_must_have_ended() -> None:
-    with pytest.raises(SettingError, match="has not finished; `python -m reproduction resume"):
-        judge_run(RunFolder(FOLDER / "interrupted"))
 
 
 def test_a_run_that_failed_is_told(judged: JudgedRun, tmp_path: Path) -> None:

@@ -83,12 +83,6 @@ def test_one_model_or_another_record() -> None:
     assert not {study.fingerprint for study in planned} & {study.fingerprint for study in planned_studies(["frost"])}
 
 
-@pytest.mark.parametrize("subject", ["synthetic", "portfolio"])
-def test_simulations_have_no_record(subject: str) -> None:
-    with pytest.raises(SettingError, match="--record is for wind and frost"):
-        planned_studies([subject], record="wind_nora10")
-
-
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(SettingError, match="did you mean 'portfolio'"):
         planned_studies(["portfolios"])
@@ -131,10 +125,3 @@ def test_base_scores_have_ten_seeds_and_share_what_they_start_from() -> None:
     (run,) = {point.run for point in shuffled.sweep.points if point.run.seed == 9}
     assert (run.training.score, run.training.members, run.training.weight_decay) == ("energy", 20, 0.1)
     assert run.model == ImplicitSettings(16, 64, 3, linear=True, gap=1)
-
-
-def test_tables_are_read_from_one_folder() -> None:
-    planned = planned_studies(["portfolio"], quick=True, tables="my tables")
-    folders = {study.task: study.settings.get("task.tables") for study in planned}
-    assert {task for task, folder in folders.items() if folder == "my tables"} == set(NOT_SHIPPED)
-    assert {folder for task, folder in folders.items() if task not in NOT_SHIPPED} == {None}

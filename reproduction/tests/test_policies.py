@@ -54,10 +54,3 @@ def test_every_policy_is_told_when_it_is_done_and_none_depends_on_the_others(stu
     again = assess_policies(TASKS[1:], [1], SETTINGS, {}, lambda done, of: told.append((done, of)))
     assert told == [(1, 1)]
     assert (again.values("cost", 1.0, 0.5)[0, 0] == study.values("cost", 1.0, 0.5)[0, 1]).all()
-
-
-def test_a_study_of_policies_comes_back_from_disk(study: Study, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("policies")
-    study.save(folder)
-    found = Study.load(folder)
-    assert (found.values("cost", 1.0, 0.3) == study.values("cost", 1.0, 0.3)).all()

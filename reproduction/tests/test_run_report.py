@@ -1,13 +1,12 @@
 """The report of a run."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from golden.make_run import FOLDER, RUN
 
 from reproduction.runs.folder import RunFolder
-from reproduction.runs.judged import JudgedRun, build_run_report, judge_run, write_run_report
+from reproduction.runs.judged import JudgedRun, build_run_report, judge_run
 from stakes.reports.page import render
 
 FINISHED = RunFolder(FOLDER / "finished")
@@ -40,11 +39,6 @@ def test_it_shows_what_a_run_has(judged: JudgedRun) -> None:
     assert report.provenance.keys() >= {"stakes", "torch", "python"}
 
 
-def test_without_lines_there_is_no_curve(judged: JudgedRun) -> None:
-    for lines in ([], FINISHED.metrics()[:1]):
-        assert [each.identifier for each in build_run_report(judged, lines).sections] == ["metrics", "settings"]
-
-
 def test_a_region_without_a_case_is_left_empty(judged: JudgedRun) -> None:
     nowhere = replace(judged, regions={"nowhere": judged.regions["calm"] & ~judged.regions["calm"]})
     report = build_run_report(nowhere, [])
@@ -57,8 +51,3 @@ def test_a_failure_is_told(judged: JudgedRun) -> None:
     report = build_run_report(failed, FINISHED.metrics())
     assert report.summary[-1] == "Training failed, the score is no number; the last good weights are judged."
     assert report.sections[1].text[0].startswith("The training failed after")
-
-
-def test_it_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
-    assert write_run_report(FINISHED.path, tmp_path / "run.html") == tmp_path / "run.html"
-    assert "A run of the task synthetic" in (tmp_path / "run.html").read_text("utf-8")

@@ -89,11 +89,6 @@ def test_rivals_stand_beside_weight_0_of_their_base(rows: pd.DataFrame) -> None:
     assert np.isnan(energy["less_shuffled"]), "which was not evaluated for this base"
 
 
-def test_a_study_without_its_base_has_no_row(studies: Studies) -> None:
-    alone = StudyKey("irish_wind", "implicit", "pointwise_total")
-    assert score_rows(Studies({alone: studies[alone]})).empty
-
-
 def test_the_table_and_the_figure_show_them_apart_from_the_other_portfolios(
     studies: Studies, rows: pd.DataFrame
 ) -> None:

@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from reproduction.series_files import read_temperature, read_wind
-from stakes.errors import NetCDFError, SeriesError, StakesError
+from stakes.errors import NetCDFError, StakesError
 
 LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]
 READERS = (read_wind, read_temperature)
@@ -61,11 +60,6 @@ def test_components_make_a_speed(tmp_path: Path, east: str, north: str) -> None:
     assert f"from {east} and {north}" in record.attribution
 
 
-def test_a_speed_comes_before_components(tmp_path: Path) -> None:
-    variables = {name: series(np.full(48, value), "m/s") for name, value in (("u10", 3), ("v10", 4), ("ws10", 7))}
-    assert (read_wind(write(tmp_path / "a.nc", hourly(), variables), 6).values == 7).all()
-
-
 def test_components_of_different_places_are_no_pair(tmp_path: Path) -> None:
     variables = {name: series(np.ones(48), "m/s") for name in ("u10_berlin", "v10_paris")}
     with pytest.raises(NetCDFError, match=r"lacks the 10 m wind speed .* u10_berlin, v10_paris"):
@@ -89,12 +83,6 @@ def test_both_layouts_and_both_formats(tmp_path: Path, axis: str, single: dict[s
     assert "at 52.5 N 13.5 E, the central of 3 x 3 grid points," in record.title
 
 
-def test_valid_times_along_the_dimension_time_come_first(tmp_path: Path) -> None:
-    array = series(np.arange(48), "m/s").assign_coords(valid_time=("time", hourly() + np.timedelta64(6, "h")))
-    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
-    assert record.times[0] == np.datetime64("2020-01-01T06:00")
-
-
 def test_only_the_points_next_to_the_centre_of_a_large_grid(tmp_path: Path) -> None:
     values = np.arange(48 * 35, dtype=float).reshape(48, 5, 7) / 100
     array = on_grid(values, "degC", "time", [float(y) for y in range(5)], [float(x) for x in range(7)])
@@ -102,15 +90,6 @@ def test_only_the_points_next_to_the_centre_of_a_large_grid(tmp_path: Path) -> N
     assert len(record.columns) == 9
     np.testing.assert_array_equal(record.values[:, 0], values[::6, 2, 3])
     np.testing.assert_array_equal(record.select("t2m[1,1]").values[:, 0], values[::6, 3, 4])
-
-
-def test_the_order_of_the_dimensions_does_not_matter(tmp_path: Path) -> None:
-    array = on_grid(temperatures(), "K", "time", LATITUDES, LONGITUDES)
-    one = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}), 6)
-    turned = array.transpose("longitude", "time", "latitude")
-    other = read_temperature(write(tmp_path / "b.nc", hourly(), {"t2m": turned}), 6)
-    assert one.columns == other.columns
-    np.testing.assert_array_equal(one.values, other.values)
 
 
 @pytest.mark.parametrize(
@@ -136,12 +115,6 @@ def test_a_point_off_the_grid_is_refused(tmp_path: Path) -> None:
         read_wind(path, 6, (48, 13.5))
 
 
-def test_southern_and_western_points_are_told(tmp_path: Path) -> None:
-    array = on_grid(np.ones((48, 1, 1)), "m/s", "time", [-33.5], [289.5])
-    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
-    assert record.title == "10 m wind speed from ws10 at 33.5 S 70.5 W in a.nc"
-
-
 def test_every_other_time_series_is_an_input_of_the_temperature(tmp_path: Path) -> None:
     variables = {
         "sp": series(np.arange(48), "Pa"),
@@ -157,12 +130,6 @@ def test_every_other_time_series_is_an_input_of_the_temperature(tmp_path: Path) 
     assert record.columns == ("T2M", "sp", "skt", "t2m_london")
     assert record.units == ("degC", "Pa", "degC", "degC")
     np.testing.assert_allclose(record.values[3], [2, 18, 7, 10])
-
-
-def test_the_first_temperature_is_the_target_where_none_has_the_very_name(tmp_path: Path) -> None:
-    variables = {name: series(np.full(48, 280), "K") for name in ("t2m_paris", "t2m_berlin")}
-    record = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
-    assert record.columns == ("t2m_paris", "t2m_berlin")
 
 
 @pytest.mark.parametrize("units", ["degC", "°C", "C", "degree_Celsius", "degrees Celsius", None])
@@ -192,26 +159,6 @@ def test_six_hourly_times(tmp_path: Path, times: NDArray[np.datetime64], first: 
     record = read_wind(write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")}), 6)
     assert record.times[0] == np.datetime64(first)
     assert set(np.diff(record.times)) == {np.timedelta64(6, "h")}
-
-
-def test_times_with_an_offset_become_utc(tmp_path: Path) -> None:
-    path = tmp_path / "a.nc"
-    times = xr.DataArray(np.arange(48), dims=["time"], attrs={"units": "hours since 2020-01-01 00:00:00 +06:00"})
-    write(path, times, {"ws10": series(np.ones(48), "m/s")})
-    assert read_wind(str(path), 6).times[0] == np.datetime64("2019-12-31T18:00")
-
-
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
-        (hourly()[::-1], "times must increase, but row 1"),
-        (hourly(0), "times must be at least 2, got 0"),
-    ],
-)
-def test_irregular_times_are_refused(tmp_path: Path, times: NDArray[np.datetime64], message: str) -> None:
-    path = write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")})
-    with pytest.raises(SeriesError, match=rf"a.nc': {message}"):
-        read_wind(path, 6)
 
 
 def test_a_step_that_does_not_divide_the_wanted_one_is_refused(tmp_path: Path) -> None:
@@ -273,24 +220,6 @@ def test_a_file_without_dates_is_refused(tmp_path: Path, read: Any) -> None:
         read(numbered, 6)
 
 
-@pytest.mark.parametrize("read", READERS)
-def test_a_file_that_is_not_netcdf_is_refused(tmp_path: Path, read: Any) -> None:
-    contents = {
-        "empty.nc": (b"", "is empty, expected a NetCDF file"),
-        "text.nc": (b"time,t2m\n", "is no NetCDF file"),
-        "hdf.nc": (b"\x89HDF\r\n\x1a\n" + bytes(100), "cannot be read as NetCDF: "),
-        "classic.nc": (b"CDF\x01" + bytes(3), "cannot be read as NetCDF: "),
-    }
-    for name, (content, message) in contents.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(NetCDFError, match=f"{name}' {message}") as caught:
-            read(str(tmp_path / name), 6)
-        assert "\n" not in str(caught.value)
-    xr.Dataset().to_netcdf(tmp_path / "none.nc", engine="h5netcdf")
-    with pytest.raises(NetCDFError, match="holds no variables"):
-        read(str(tmp_path / "none.nc"), 6)
-
-
 @pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
 def test_a_file_that_is_cut_short_is_refused_in_one_line(tmp_path: Path, engine: Any) -> None:
     path = tmp_path / "a.nc"
@@ -300,10 +229,3 @@ def test_a_file_that_is_cut_short_is_refused_in_one_line(tmp_path: Path, engine:
         path.write_bytes(whole[:length])
         with pytest.raises(StakesError, match=r"a.nc'[^\n]*$"):
             read_wind(str(path), 6)
-
-
-def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.nc", hourly(), {"ws10": series(np.ones(48), "m/s")})
-    monkeypatch.setitem(sys.modules, "h5netcdf", None)
-    with pytest.raises(NetCDFError, match="can only be read with xarray and h5netcdf and h5py; pip install xarray"):
-        read_wind(path, 6)

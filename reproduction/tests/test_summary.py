@@ -68,13 +68,3 @@ def test_without_weight_0_there_is_no_difference(make_study: Callable[..., Study
     table = summarise(make_study({"cost": np.ones((1, 1, 1, 2, 5))}, {}, weights=(1.0,)))
     assert table["mean"].tolist() == [1.0]
     assert table["difference"].isna().all()
-
-
-@pytest.mark.parametrize("forecast", [False, True])
-def test_regions_without_weight_0(make_study: Callable[..., Study], forecast: bool) -> None:
-    """By forecast where there is one: a policy has none."""
-    metrics = {"cost": np.arange(5.0)} | ({"mass_high": np.arange(5.0)} if forecast else {})
-    table = summarise(make_study(metrics, {"observed_high": np.arange(5) == 1}, weights=(1.0,)))
-    assert table["by"].tolist() == ["", "observed", "forecast"][: 2 + forecast]
-    assert table["mean"].tolist() == [2.0, 1.0, 4.0][: 2 + forecast]
-    assert table["difference"].isna().all()

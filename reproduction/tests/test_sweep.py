@@ -11,7 +11,6 @@ import torch
 from forked_processes import Forked
 from small_sweeps import GRID, OF_COST, ONE, TINY, TRAINING, planned, stamps, table, written
 
-from reproduction.runs import sweep
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import load_sweep, read_sweep, resume_folder, run_sweep
@@ -73,22 +72,6 @@ def test_stacks_on_a_gpu_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Execution().resolved_device == "cuda"
     assert Execution().processes == 1
     assert [Execution().stack_size(runs) for runs in (1, 99, 1000)] == [1, 99, 256]
-
-
-def test_there_is_one_process_a_core() -> None:
-    assert Execution("cpu").processes == len(os.sched_getaffinity(0))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"device": "gpu"}, "device must be one of auto, cpu, cuda, got 'gpu'"),
-        ({"workers": 0}, "workers must be a whole number of at least 1, got 0"),
-    ],
-)
-def test_an_execution_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(message)):
-        Execution(**options)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +139,6 @@ def test_the_module_works_without_cyclopts(without_cyclopts: tuple[subprocess.Co
         assert not (folder / "runs" / name / "checkpoints").exists()
     assert [len(names) for names in read_json(folder / "plan.json")] == [3, 3]
     assert load_sweep(folder) == GRIDDED
-
-
-def test_the_module_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(written(tmp_path, TINY))
-    for words in ([file, "--out", "x", "--sed", "3"], [f"{file}x", "--out", "x"], [file, "--out", "x", "--device=gpu"]):
-        assert sweep.main(words) == 2
-        output, errors = capsys.readouterr()
-        assert (output, errors.count("\n")) == ("", 1)
-        assert not errors.startswith("Traceback")
 
 
 def test_the_table_has_a_line_a_point(finished: Path) -> None:
@@ -236,13 +210,6 @@ def test_a_run_that_another_process_is_about_to_make_is_left_to_it(tmp_path: Pat
     assert [file.name for file in run.iterdir()] == [".lock"]
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
-        with pytest.raises(StakesError, match=re.escape(str(folder))):
-            run_sweep(GRIDDED, folder, ONE)
-
-
 # Damage
 
 
@@ -286,11 +253,3 @@ def test_a_damaged_checkpoint_is_reported_and_others_go_on(tmp_path: Path, worke
         first.runs[0]: "not finished",
         second.runs[0]: "finished",
     }
-
-
-def test_another_sweeps_run_in_the_folder_is_refused(finished: Path) -> None:
-    run = GRIDDED.points[-1].run.name
-    other = GRIDDED.points[0].run.name
-    shutil.copy(finished / "runs" / other / "settings.json", finished / "runs" / run / "settings.json")
-    with pytest.raises(SettingError, match=rf"{run} holds a run with other settings"):
-        run_sweep(GRIDDED, finished, ONE)

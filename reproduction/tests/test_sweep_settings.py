@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from small_sweeps import GRID, TINY, TRAINING
 
-from reproduction.runs import sweep
 from reproduction.runs.settings import run_from_plain
 from reproduction.runs.sweep import Point, Sweep, load_sweep, parse_overrides, parse_value, read_sweep, sweep_from_files
 from reproduction.tasks.wind import WindTask
@@ -32,12 +31,6 @@ def test_tables_in_a_grid_are_read_as_dots() -> None:
     nested = read_sweep({**TINY, "grid": {"task": {"data_seed": [0, 1]}, "training": {"epochs": [1, 2]}}})
     assert nested == read_sweep({**TINY, "grid": {"task.data_seed": [0, 1], "training.epochs": [1, 2]}})
     assert len(nested.runs) == 4
-
-
-@pytest.mark.parametrize("axis", ["model", "model.name"])
-def test_models_can_be_an_axis(axis: str) -> None:
-    found = read_sweep({"task": "wind", "grid": {axis: ["diffusion", "implicit"]}})
-    assert [point.run.model.name for point in found.points] == ["diffusion", "implicit"]
 
 
 def test_tasks_can_be_an_axis() -> None:
@@ -96,31 +89,18 @@ def with_grid(grid: Any) -> dict[str, Any]:
     ("values", "message"),
     [
         ({}, "task must be given"),
-        ({"task": "wnd"}, "there is no task 'wnd'; did you mean 'wind'?"),
-        ({"task": 3}, "task must be a table, got 3"),
-        ({"paper": "wnd"}, "there is no task 'wnd'; did you mean 'wind'?"),
         ({"paper": ["wind", "wnd"]}, "there is no task 'wnd'; did you mean 'wind'?"),
         ({"paper": [1]}, "there is no task 1; there are "),
-        ({"paper": [["wind"]]}, "task"),
-        ({"paper": [{}]}, "task"),
         ({"paper": []}, "paper must be the name of a task, or a list of names, got "),
-        ({"paper": 3}, "paper must be the name of a task, or a list of names, got 3"),
         ({"paper": "wind", "task": "wind"}, "a sweep has a task or takes its tasks from paper, not both"),
         ({"paper": "wind", "grid": {"task.data_seed": [1]}}, "there is no setting 'task.data_seed'"),
         (with_grid([1]), "grid must be a table of settings and their values, got "),
         (with_grid({"seed": []}), "grid.seed must be a list of at least one value, got "),
-        (with_grid({"seed": 3}), "grid.seed must be a list of at least one value, got 3"),
         (with_grid({"task": {"data_seed": 3}}), "grid.task.data_seed must be a list of at least one value, got 3"),
-        (with_grid({"sed": [3]}), "there is no setting 'sed'; did you mean 'seed'?"),
         (with_grid({"task.false_alarm": [3]}), "'task.false_alarm'; did you mean 'false_alarm_ratio'?"),
-        (with_grid({"seed.x": [3]}), "seed"),
-        (with_grid({"": [3]}), "a setting must be a name or names joined by dots, got ''"),
         (with_grid({"seed": [0, -1]}), "seed must be a whole number of at least 0, got -1"),
-        (with_grid({"decision_weight": [2]}), "decision_weight must lie in [0, 1], got 2"),
         ({**TINY, "grdi": {"seed": [1]}}, "there is no setting 'grdi'"),
         (with_grid(16**5000), "grid must be a table of settings and their values"),
-        (with_grid({"seed": 16**5000}), "grid.seed must be a list of at least one value"),
-        ({"paper": [16**5000]}, "there is no task"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -144,15 +124,11 @@ def test_several_files_are_one_sweep_and_flags_go_on_top_of_each(tmp_path: Path)
     ("text", "value"),
     [
         ("3", 3),
-        ("0.5", 0.5),
-        ("true", True),
         ("diffusion", "diffusion"),
-        ("'3'", "3"),
         ("[0, 1]", [0, 1]),
         ("{name = 'wind', penalty = 3}", {"name": "wind", "penalty": 3}),
         ("", ""),
         ("[0, 1", "[0, 1"),
-        ("runs/a b", "runs/a b"),
         ("9" * 5000, "9" * 5000),
         ("[" * 5000, "[" * 5000),
     ],
@@ -160,12 +136,6 @@ def test_several_files_are_one_sweep_and_flags_go_on_top_of_each(tmp_path: Path)
 )
 def test_a_flag_is_toml_or_text(text: str, value: Any) -> None:
     assert parse_value(text) == value
-
-
-def test_flags_are_read_with_and_without_an_equals_sign() -> None:
-    words = ["--training.epochs", "100", "--seed=3", "--start-from=a=b", "--task.false-alarm_ratio", "0.3"]
-    expected = {"training.epochs": 100, "seed": 3, "start_from": "a=b", "task.false_alarm_ratio": 0.3}
-    assert parse_overrides(words) == expected
 
 
 @pytest.mark.parametrize(
@@ -179,12 +149,6 @@ def test_flags_are_read_with_and_without_an_equals_sign() -> None:
 def test_what_is_no_flag_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
         parse_overrides(words)
-
-
-def test_a_sweep_comes_back_from_its_folder(tmp_path: Path) -> None:
-    points = [{"axes": dict(point.axes), "run": sweep.to_plain(point.run)} for point in GRIDDED.points]
-    write_json(tmp_path / "sweep.json", points)
-    assert load_sweep(tmp_path) == GRIDDED
 
 
 @pytest.mark.parametrize("content", [None, 3, [3], [{}], [{"axes": {}, "run": 3}], [{"axes": {}, "run": {}}]])

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import pytest
 import xarray as xr
 from invented_studies import invented_study
@@ -133,20 +132,3 @@ def test_portfolios_at_the_weight_that_validation_chooses() -> None:
         assert [row[names.index(name)] for name in ("weight", "energy_score_change", "gap", "spread")] == ["–"] * 4
         assert "[" in row[names.index("cost_change")]
     assert shown[4][names.index("regret_change")] == "–"
-
-
-def test_a_policy_without_its_model_has_no_row() -> None:
-    assert portfolio_rows(Studies({StudyKey("simulated_portfolio", "policy", sites=60): policy()})).empty
-
-
-def test_portfolios_with_failed_runs_leave_no_nan() -> None:
-    for weight, seeds in ((0.3, [0]), (0.9, [0, 1]), (0.0, [1])):
-        rows = portfolio_rows(Studies({SIMULATED: with_failures(invented(SIMULATED), weight, seeds)}))
-        assert not [text for row in texts(portfolio_weights_table(rows)) for text in row if "nan" in text]
-
-
-def test_no_portfolios_make_an_empty_table() -> None:
-    rows: pd.DataFrame = portfolio_rows(Studies({WIND: invented(WIND)}))
-    assert rows.empty
-    assert list(rows.columns) == list(PORTFOLIO_COLUMNS)
-    assert portfolio_table(rows).rows == ()

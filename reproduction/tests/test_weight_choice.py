@@ -47,14 +47,6 @@ def test_a_study_without_weight_0_is_refused() -> None:
         chosen_weight(without)
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.3, 0.6])
-def test_a_run_that_failed_does_not_change_the_choice(weight: float) -> None:
-    made = study(cost=[1.0, 0.9, 0.8, 0.7], energy_score=[10.0, 10.05, 10.09, 10.2])
-    for seed in (0, 1):  # one with low and one with high costs
-        failed = (made.forecasts["decision_weight"] == weight) & (made.forecasts["seed"] == seed)
-        assert chosen_weight(Study(made.forecasts.where(~failed), made.cases, made.about)) == 0.6
-
-
 def test_a_weight_of_which_every_run_failed_is_not_chosen() -> None:
     made = study(cost=[1.0, 0.9, 0.8, 0.7], energy_score=[10.0, 10.05, 10.09, 10.2])
     for weight, chosen in ((0.6, 0.3), (0.0, 0.0)):

@@ -13,7 +13,6 @@ from scipy.stats import norm
 from reproduction.claims import method
 from reproduction.claims.claim import (
     Check,
-    Claim,
     Expected,
     Judgement,
     does_not_fall,
@@ -28,11 +27,9 @@ from reproduction.claims.claim import (
     rises,
     smallest_and_largest,
     stays,
-    task_of,
 )
 from reproduction.claims.judging import all_claims, claims_record, judge_claims
 from reproduction.study_collection import Studies, StudyKey
-from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.study import Study
@@ -169,16 +166,6 @@ def test_every_claim_can_be_judged(choices: tuple[str, ...]) -> None:
         assert {j.claim.identifier for j in without_checks} == {"F4", "M2"}  # few made cases are cold; a choice
 
 
-def test_claims_without_studies_are_open() -> None:
-    (judgement,) = CLAIMS["W1"].judgements(Studies())
-    assert (judgement.verdict, judgement.note) == ("open", "this run has no study of wind with the implicit model")
-    (judgement,) = CLAIMS["M2"].judgements(made_studies("wind"))
-    assert (judgement.verdict, judgement.choice) == ("open", "decision_alone")
-    assert judgement.note.endswith("wind with the implicit model under the choice decision_alone")
-    (judgement,) = CLAIMS["F9"].judgements(made_studies("wind"))
-    assert judgement.note == "this run has no study of frost with the implicit model"
-
-
 def test_what_a_study_lacks_is_noted() -> None:
     study = wind()
     short = replace(study, forecasts=study.forecasts.sel(decision_weight=[0.0, 0.1]))
@@ -216,14 +203,3 @@ def test_a_study_of_one_penalty_says_nothing_of_growth() -> None:
     assert judgement.checks
     assert not judgement.note
     assert not any("less λ" in check.what for check in judgement.checks)
-
-
-def test_the_task_of_a_study() -> None:
-    about = {**wind().about, "settings": {"task": {"name": "wind", "record": "wind_nora10"}}}
-    assert task_of(replace(wind(), about=about)).record == "wind_nora10"  # type: ignore[attr-defined]
-    assert task_of(synthetic()) == SyntheticTask()
-
-
-def test_a_claim_of_ones_own() -> None:
-    claim = Claim("X1", "wind", "It is.", "So.", (("wind", "implicit"),), lambda study: iter([falls("x", exact(-1.0))]))
-    assert [judgement.verdict for judgement in claim.judgements(made_studies("wind"))] == ["holds"]

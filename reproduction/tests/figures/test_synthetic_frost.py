@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from reproduction.figures import frost, method, synthetic
 from reproduction.figures.all_figures import find_figure
-from reproduction.figures.paper_figure import Drawn, by_weight, nearest
+from reproduction.figures.paper_figure import Drawn, by_weight
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.study import Study
 from stakes.reports.drawing import style, to_svg
@@ -86,10 +86,6 @@ def test_levels_are_those_of_the_seeds_that_did_not_fail() -> None:
     np.testing.assert_allclose(axes.lines[0].get_ydata(), by_hand)
 
 
-def test_bands_are_promised_only_where_there_are_some() -> None:
-    assert "In the panels of forecasts bands are" in _made_figure("synthetic", "reduced").caption
-
-
 @cache
 def _made_figure(label: str, grid: str) -> Drawn:
     return _drawn(label, made(grid))
@@ -108,24 +104,6 @@ def _labels(label_of: Callable[[Axes], str], siblings: list[Axes]) -> bool:
     """Whether one of the panels that share an axis names it, and all that do give the unit."""
     found = [label_of(axes) for axes in siblings if label_of(axes)]
     return bool(found) and all(label.endswith(")") and "()" not in label for label in found)
-
-
-@pytest.mark.parametrize(
-    "label", ["frost_main", "frost_kde", "frost_marginal", "frost_conditional", "frost_rolling_dq"]
-)
-def test_captions_of_frost_name_the_record(label: str) -> None:
-    assert "MERRA-2 at La Haute Borne" in _made_figure(label, "reduced").caption
-    study = made("reduced")[StudyKey("frost", "implicit")]
-    other = replace(study, about={**study.about, "settings": {"task": {"record": "frost_era5"}}})
-    assert (
-        "ERA5 at La Haute Borne, 4 channels" in _drawn(label, Studies({StudyKey("frost", "implicit"): other})).caption
-    )
-
-
-def test_absent_weights_and_parameters_give_way_to_the_nearest() -> None:
-    titles = [axes.get_title() for axes in _made_figure("frost_kde", "reduced").figure.axes]
-    assert titles == ["weight 0", "weight 0.9, α = 0.2"]
-    assert nearest([0.0, 0.3, 0.5, 0.9], [0.0, 0.4, 0.9]) == [0.0, 0.4, 0.9]
 
 
 def test_filled_marks_are_the_differences_whose_interval_leaves_out_zero() -> None:
@@ -158,12 +136,6 @@ def test_frost_by_forecast_stands_beside_frost_observed() -> None:
             means = [study.mean("cost", weight, alpha, region, "forecast").estimate for weight in study.weights]
             np.testing.assert_allclose(line.get_ydata(), means)
     assert "chosen by the probability of frost" in drawn.caption
-
-
-def test_the_median_of_a_density() -> None:
-    grid = np.linspace(-5.0, 5.0, 1001)
-    rows = np.exp(-0.5 * (grid - np.array([[-1.0], [2.0]])) ** 2)
-    np.testing.assert_allclose(frost._medians(grid, rows), [-1.0, 2.0], atol=0.02)
 
 
 def test_the_true_quantiles_hold_the_true_mass_of_the_second_mode() -> None:

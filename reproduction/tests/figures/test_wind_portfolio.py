@@ -132,21 +132,6 @@ def test_the_same_studies_give_the_same_picture(label: str) -> None:
     assert to_svg(drawn(label, made("reduced")).figure) == made_picture(label, "reduced")
 
 
-def test_captions_name_the_data_that_stand_in_for_the_papers() -> None:
-    caption = made_figure("windpower_main", "full").caption
-    assert "hindcast at an offshore point of Norway, in place of the paper's ERA5 point off Norway" in caption
-    assert "European" in made_figure("portfolio_frontier", "full").caption
-    assert "European" not in made_figure("portfolio_frontier", "reduced").caption
-
-
-def test_lines_stand_at_the_means_of_the_study() -> None:
-    study = made("full")[StudyKey("wind", "diffusion")]
-    (top, *_) = made_figure("windpower_aggregate_diffusion", "full").figure.axes
-    for line, penalty in zip(top.get_lines()[::2], study.parameters, strict=True):
-        expected = [study.mean("energy_score", weight, penalty).estimate for weight in study.weights]
-        np.testing.assert_allclose(line.get_ydata(), expected)
-
-
 def test_regions_by_forecast_stand_beside_those_by_observation() -> None:
     study = made("full")[StudyKey("wind", "implicit")]
     panel = made_figure("windpower_cutoff_implicit", "full").figure.axes[1]

@@ -11,7 +11,6 @@ from small_programs import EFFORT
 from reproduction.programs.battery import BATTERY_PLANS, battery_problem
 from reproduction.programs.report import compared
 from reproduction.programs.run import run_problem
-from stakes.errors import TableError
 
 
 @pytest.mark.parametrize("averse", [False, True])
@@ -33,8 +32,3 @@ def test_all_methods_end_to_end(averse: bool, tmp_path: Path) -> None:
         assert all(row["worst_tenth"] >= row["plain_cost"] for row in rows.values())
     else:  # which the mean of the prices alone decides
         assert rows["mean"]["cost"] == pytest.approx(rows["ridge"]["cost"], rel=1e-5)
-
-
-def test_without_the_table(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="donti_pjm"):
-        battery_problem(str(tmp_path))

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from small_programs import EFFORT, small_plan, small_problem
 
-from reproduction.programs.report import chosen_candidates, compared, foresight_cost
+from reproduction.programs.report import chosen_candidates, compared
 from reproduction.programs.run import run_problem
 from stakes.evaluation.intervals import paired_difference
 
@@ -31,10 +30,3 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert rows["near"]["gap"][0] == pytest.approx(gap.mean())
     assert about["pairs"][0]["cost"][0] == pytest.approx(-expected.mean)
     assert rows["near"]["certified"] == 1.0
-
-
-def test_foresight_pays_for_ramps_alone() -> None:
-    problem = small_problem()
-    outcome = problem.test.outcome.numpy()
-    within = (np.abs(np.diff(outcome)) <= 1).all(1)
-    assert 0 < foresight_cost(problem) < 10 * (1 - within.mean())

@@ -12,7 +12,6 @@ from small_programs import EFFORT
 from reproduction.programs.market_battery import MARKET_PLANS, MarketProblem, by_market, market_problem
 from reproduction.programs.report import compared
 from reproduction.programs.run import run_problem
-from stakes.errors import TableError
 
 
 def test_each_market_learns_from_its_own_past(tmp_path: Path) -> None:
@@ -47,8 +46,3 @@ def test_all_methods_end_to_end(averse: bool, tmp_path: Path) -> None:
         assert row["cost"] >= about["foresight_cost"] - 1e-6
     if not averse:  # which the mean of the prices alone decides
         assert rows["eight"]["cost"] == pytest.approx(rows["mean"]["cost"], rel=1e-5)
-
-
-def test_without_the_table(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="prices_5markets"):
-        market_problem(str(tmp_path))

@@ -7,7 +7,6 @@ from small_programs import EFFORT, small_problem
 from reproduction.programs.candidates import (
     RIDGE_CANDIDATES,
     fitted_ridge,
-    recent_name,
     ridge_candidates,
     trained_candidates,
 )
@@ -47,13 +46,6 @@ def test_networks_at_their_weights() -> None:
         float(judge(problem, candidates[name], "test")["cost"].mean()) for name in ("energy 0", "energy 0 recent")
     )
     assert recent < plain * 1.2  # the noise of training cases is half of what comes
-
-
-def test_other_trainings_have_other_names() -> None:
-    problem = small_problem()
-    settings = {"score": "pointwise", "batch": 32}
-    made = trained_candidates(problem, 1, EFFORT, name="points", weights=(0.0,), settings=settings)
-    assert set(made) == {"points 0", recent_name("points 0")}
 
 
 def test_a_network_that_fails_is_named() -> None:

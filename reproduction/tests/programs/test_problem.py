@@ -7,7 +7,6 @@ import pytest
 import torch
 from small_programs import small_problem
 
-from reproduction.programs.problem import QUICK, WHOLE, RunEffort
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 from stakes.programs.schedules import ScheduleCost
@@ -40,9 +39,3 @@ def test_the_digest_changes_with_numbers_and_cost() -> None:
     }
     assert len(digests) == 4
     assert small_problem().digest == problem.digest
-
-
-def test_an_effort_of_nothing() -> None:
-    with pytest.raises(SettingError, match="epochs"):
-        RunEffort(epochs=0)
-    assert QUICK.seeds < WHOLE.seeds == 10

@@ -14,7 +14,6 @@ from reproduction.programs.problem import Forecast, Problem
 from reproduction.programs.report import compared
 from reproduction.programs.run import run_problem
 from reproduction.programs.wind_battery import COST, WIND_PLANS, decided, shuffled, wind_problem
-from stakes.errors import TableError
 
 
 @pytest.fixture
@@ -64,8 +63,3 @@ def test_all_methods_end_to_end(problem: Problem, tmp_path: Path) -> None:
         assert row["causal_cost"] >= row["cost"] - 1e-6
         assert row["certified"] == 1
     assert about["methods"][0]["energy_score"] is None  # of the mean alone
-
-
-def test_without_the_table(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="wind_gefcom2014"):
-        wind_problem(str(tmp_path))

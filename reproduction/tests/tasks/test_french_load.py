@@ -1,5 +1,4 @@
 import numpy as np
-import torch
 
 from reproduction.tasks.portfolio import FrenchLoad
 from stakes.data.records import load_record
@@ -37,10 +36,3 @@ def test_the_year_of_the_lockdowns_is_left_out() -> None:
     data = FrenchLoad().data()
     years = {int(str(time)[:4]) for split in (data.train, data.validation, data.test) for time in split.times}
     assert years == {2014, 2015, 2016, 2017, 2018, 2019, 2021}
-
-
-def test_short_is_dearer_than_long() -> None:
-    cost = FrenchLoad(short=10.0, long=2.0).cost
-    load = torch.full((1, 12), 5.0)
-    assert cost(torch.tensor([[59.0]]), load) == 10.0
-    assert cost(torch.tensor([[61.0]]), load) == 2.0

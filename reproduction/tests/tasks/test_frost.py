@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 
 from reproduction.tasks.frost import FrostTask
 from stakes.data.records import load_record
@@ -49,20 +48,6 @@ def test_a_row_is_every_column_now_6_and_12_hours_ago_and_the_temperature_in_24(
     expected = np.concatenate([source.values[place - 4], source.values[place - 5], source.values[place - 6]])
     np.testing.assert_allclose(data.test.features[300].numpy(), expected, rtol=1e-6)
     assert data.test.outcome[300].item() == pytest.approx(source.values[place, 0], rel=1e-6)
-
-
-def test_protection_is_worth_it_in_the_cold() -> None:
-    cost = FrostTask().cost
-    cold, mild = torch.tensor([[-5.0]]), torch.tensor([[5.0]])
-    full, none = torch.ones(1, 1), torch.zeros(1, 1)
-    assert cost(full, cold) < 0.01 < 0.99 < cost(none, cold)
-    assert cost(none, mild) < 0.01 < 0.49 < cost(full, mild) < 0.51
-
-
-def test_threshold_moves_cost_and_regions() -> None:
-    task = FrostTask(threshold=-2.0, sharpness=3.0)
-    assert (task.cost.threshold, task.cost.sharpness) == (-2.0, 3.0)
-    assert task.regions["frost"](torch.tensor([[-1.0], [-3.0]])).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ import pytest
 import torch
 import xarray as xr
 
-from reproduction.runs.settings import RunSettings, run_from_plain
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.task import TaskData
 from reproduction.tasks.wind import WindTask
 from stakes.data.case_table import CaseTable
 from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
-from stakes.settings import to_plain
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "data" / "reference"
 TASKS = (WindTask, FrostTask)
@@ -133,11 +131,6 @@ def test_an_empty_split_is_named(tmp_path: Path, task: Any, name: str, start: st
         task(record=path).data()
 
 
-def test_the_shear_of_a_file() -> None:
-    assert WindTask(record="own.nc").power_curve.shear == 0.143
-    assert WindTask(record="own.nc", shear=0.11).power_curve.shear == 0.11
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_a_file_is_opened_when_its_data_are_asked_for(task: Any, tmp_path: Path) -> None:
     with pytest.raises(NetCDFError, match=r"there is no file 'absent.nc'"):
@@ -155,20 +148,6 @@ def test_what_is_neither_a_record_nor_a_path_is_refused(task: Any, record: Any) 
         task(record=record)
 
 
-def test_a_file_without_an_ending_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(Path("own"), "2010", "2015")
-    assert len(WindTask(record="own").data().test) == 1_457
-
-
-def test_the_path_stays_as_it_was_given(tmp_path: Path) -> None:
-    run = RunSettings(WindTask(record="data/../own.nc"))
-    plain = to_plain(run)
-    assert plain["task"]["record"] == "data/../own.nc"
-    assert run_from_plain(plain) == run
-    assert run.name != RunSettings(WindTask()).name
-
-
 def test_the_reference_wind_trains_on_ten_years() -> None:
     task = WindTask(record=reference("wind_era5_hornsrev_hourly_1997_2008.nc"))
     data = task.data()
@@ -182,9 +161,3 @@ def test_the_reference_frost_trains_on_37_years() -> None:
     assert years(data) == [(1980, 2016), (2017, 2017), (2018, 2019)]
     assert len(data.feature_names) == 30
     assert data.outcome_names == ("t2m_berlin",)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_reference_grid_is_too_short(task: Any) -> None:
-    with pytest.raises(SettingError, match=r"got 1 in .*, times from 2017-01-01T00:00:00 to 2017-12-31T18:00:00"):
-        task(record=reference("era5_berlin_2x3grid_hourly_2017.nc")).data()

@@ -27,14 +27,6 @@ def test_synthetic_true_action_is_the_best_for_many_draws() -> None:
         torch.testing.assert_close(task.true_action(features[:1])[0], found, atol=0.01, rtol=0)
 
 
-def test_synthetic_mode_mass_is_the_mean_weight() -> None:
-    features = (torch.arange(100_000, dtype=torch.float64)[:, None] + 0.5) / 100_000
-    for frequency in (1.0, 2.3, 3.0):
-        task = SyntheticTask(frequency=frequency)
-        assert abs(task.mode_weight(features).mean().item() - task.marginal_mode_mass) < 1e-8
-    assert SyntheticTask().marginal_mode_mass == pytest.approx(0.4)
-
-
 def test_synthetic_density_is_that_of_the_draws() -> None:
     task = SyntheticTask()
     features = torch.tensor([[0.03], [0.08], [0.25]])
@@ -47,23 +39,6 @@ def test_synthetic_density_is_that_of_the_draws() -> None:
         inside = (grid[:, 0, 0] > lower) & (grid[:, 0, 0] <= upper)
         share = ((drawn[..., 0] > lower) & (drawn[..., 0] <= upper)).float().mean(-1)
         torch.testing.assert_close(density[inside].sum(0) * 0.005, share, atol=0.01, rtol=0)
-
-
-def test_synthetic_false_alarm_ratio_reaches_the_action() -> None:
-    features = torch.tensor([[0.05]])
-    careful, careless = (SyntheticTask(false_alarm_ratio=ratio).true_action(features) for ratio in (0.2, 0.9))
-    assert careful > careless
-
-
-def test_synthetic_splits_have_the_sizes_of_the_paper() -> None:
-    data = SyntheticTask().data()
-    assert (len(data.train), len(data.validation), len(data.test)) == (1600, 200, 400)
-
-
-def test_portfolio_splits_have_the_sizes_of_the_trial() -> None:
-    data = SimulatedPortfolio().data()
-    assert (len(data.train), len(data.validation), len(data.test)) == (1500, 1000, 6000)
-    assert data.test.outcome.shape == (6000, 60)
 
 
 def test_portfolio_sites_seed_draws_the_sites_and_data_seed_the_cases() -> None:
@@ -111,10 +86,3 @@ def test_portfolio_sites_share_the_stated_correlation() -> None:
     off_diagonal = correlation[~torch.eye(6, dtype=torch.bool)]
     assert (off_diagonal - 0.3).abs().max() < 0.02
     assert abs(members.std(0).mean() - 1.6 * (1.2 + 0.8 * 0.5)) < 0.02
-
-
-def test_portfolio_is_one_problem_whatever_the_draws() -> None:
-    task = SimulatedPortfolio(sites=4)
-    features = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
-    first, second = (task.draw_outcomes(features, 50_000, torch.Generator().manual_seed(seed)) for seed in (1, 2))
-    torch.testing.assert_close(first.mean(1), second.mean(1), atol=0.1, rtol=0)

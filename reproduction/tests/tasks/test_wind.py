@@ -49,18 +49,6 @@ def test_shear_is_that_of_the_record_unless_given() -> None:
     assert WindTask(shear=0.0).power_curve.hub_factor == 1.0
 
 
-def test_every_number_of_the_curve_can_be_chosen() -> None:
-    task = WindTask(ramp_speed=8.0, ramp_sharpness=1.0, cutoff_speed=25.0, cutoff_sharpness=3.0, hub_height=150.0)
-    assert task.cost.power_curve == PowerCurve(8.0, 1.0, 25.0, 3.0, 150.0)
-    assert task.cost.penalty == 5.0
-
-
-def test_a_longer_lead_can_be_chosen() -> None:
-    data = WindTask(lead_hours=24).data()
-    assert data.test.times is not None
-    assert data.test.times[0] == np.datetime64("2021-01-02T12:00")
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
