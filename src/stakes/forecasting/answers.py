@@ -12,84 +12,23 @@ from torch import Tensor, nn
 
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter
+from stakes.costs.parameter_range import ranged_parameter
 from stakes.data.case_table import CaseTable
-from stakes.errors import SettingError, ShapeError
+from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecasting.corrections import ORIGINS, Correction, rolling_forecasts
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.fitted_forecast import CostParameters, Floats, Which, parameter_values
 from stakes.forecasting.plan import ForecasterParameters
 from stakes.scores.decision_score import climatology_actions, realised_costs
-
-CostParameters = Mapping[str, ArrayLike]
-"""The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
-
-
-def parameter_values(
-    column: ParameterColumn, cost: Cost, given: CostParameters | None, rows: int, *, spread: bool = False
-) -> Tensor:
-    """The parameter of each row, (n, width): as given, or as the cost has it where a number is in place
-    of the range.
-    """
-    if given is not None and not isinstance(given, Mapping):
-        raise SettingError(f"cost_parameters must name the parameter, as in {{'penalty': 5}}, got {given!r}")
-    parameter, own = column.parameter, ranged_parameter(cost)
-    if parameter is None or own is None:
-        if given:
-            raise SettingError(f"cost_parameters are for a cost with a range, got {', '.join(given)}; change the cost")
-        return torch.empty(rows, 0) if parameter is None else _of_cost(parameter, cost, column.conditioned, rows)
-    if own != parameter:
-        raise SettingError(f"the range must be that of the fit, {parameter}, got {own}")
-    if given:
-        return _given(parameter, given, rows)
-    if spread:
-        return column.spread(rows)
-    raise SettingError(
-        f"the cost has {parameter.name} from {parameter.range.low:g} to {parameter.range.high:g}: say which one, or "
-        f"one for each row, as in cost_parameters={{'{parameter.name}': {parameter.range.middle:.3g}}}"
-    )
 
 
 def require_one_decision_maker(cost: Cost) -> None:
     """Raise where a parameter of the cost is a range, since headroom is that of one decision maker."""
     if (ranged := ranged_parameter(cost)) is not None:
         raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
-
-
-def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:
-    if others := [name for name in given if name != parameter.name]:
-        raise SettingError(f"cost_parameters must name {parameter.name}, which has the range, got {others[0]}")
-    try:
-        values = np.asarray(given[parameter.name], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SettingError(
-            f"cost_parameters[{parameter.name!r}] must be numbers, got {given[parameter.name]!r}"
-        ) from None
-    if values.shape not in ((), (rows,)):
-        raise ShapeError(
-            f"cost_parameters[{parameter.name!r}] must be one number, or one for each of the {rows} rows, got shape "
-            f"{values.shape}"
-        )
-    if not np.isfinite(values).all():
-        raise SettingError(f"cost_parameters[{parameter.name!r}] must be finite numbers")
-    if values.size:
-        parameter.require_inside(float(values.min()), float(values.max()))
-    return torch.from_numpy(np.broadcast_to(values, rows).copy())[:, None]
-
-
-def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: int) -> Tensor:
-    """The number that a cost without a range has; any where models do not see it, as nothing depends on it then."""
-    number = parameter_value(cost, parameter.name)
-    if conditioned:
-        if number is None:
-            raise SettingError(f"the forecast depends on {parameter}, of which the cost {cost} has none")
-        parameter.require_inside(number, number)
-    return torch.full((rows, 1), parameter.range.middle if number is None else number, dtype=torch.float64)
-
-
-Floats = NDArray[np.float64]
 
 
 class MemberAnswers(ForecasterParameters, ABC):
@@ -198,9 +137,6 @@ class MemberAnswers(ForecasterParameters, ABC):
     def _as_outcome(self, values: Floats) -> Floats:
         return values[..., 0] if self.single_output_ else values
 
-
-Which = Literal["chosen", "baseline"]
-"""The forecast of the selected weight, or that of weight 0 beside it."""
 
 DrawMembers = Callable[[Tensor], dict[Which, Tensor]]
 """Draws members (n, M, D) of features (n, F)."""

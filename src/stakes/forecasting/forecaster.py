@@ -37,16 +37,14 @@ from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Frontier, Headroom, JudgedCases, ModelSelection, candidate_on_test, frontier
 from stakes.forecasting.answers import (
-    CostParameters,
     DrawMembers,
     JudgedAnswers,
     NewestRows,
-    Which,
-    parameter_values,
     recent_corrections,
     require_one_decision_maker,
 )
 from stakes.forecasting.corrections import Correction, corrected, proven_correction
+from stakes.forecasting.fitted_forecast import CostParameters, Which, parameter_values
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
 from stakes.forecasting.selection import CandidateForecast, select_forecast
 from stakes.models.ensemble import pooled_parts

@@ -34,7 +34,7 @@ from stakes.evaluation.intervals import LEAST_BLOCKS, Resampling, block_length, 
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
-from stakes.forecasting.answers import Which
+from stakes.forecasting.fitted_forecast import Which
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.reports.fit_sentences import cheaper_sentence
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes

@@ -1,0 +1,331 @@
+"""A fitted forecast: models and what they need to draw members; decisions from members, and what these were worth.
+
+It needs neither the estimator that fitted it nor anything that trains, and is what a folder is loaded as.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from stakes.argument_checks import require_count, require_decision_weight, whole_number
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter
+from stakes.data.case_table import as_table, as_tensor, checked_times
+from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.case_metrics import forecast_table, todays_cost
+from stakes.evaluation.intervals import block_length
+from stakes.evaluation.metrics import Assessor, Region
+from stakes.forecasting.corrections import Correction, corrected
+from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.models.ensemble import pooled_parts
+from stakes.scores.decision_score import climatology_actions, realised_costs
+
+CostParameters = Mapping[str, ArrayLike]
+"""The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
+
+Which = Literal["chosen", "baseline"]
+"""The forecast of the selected weight, or that of weight 0 beside it."""
+
+Floats = NDArray[np.float64]
+
+
+def parameter_values(
+    column: ParameterColumn, cost: Cost, given: CostParameters | None, rows: int, *, spread: bool = False
+) -> Tensor:
+    """The parameter of each row, (n, width): as given, or as the cost has it where a number is in place
+    of the range.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingError(f"cost_parameters must name the parameter, as in {{'penalty': 5}}, got {given!r}")
+    parameter, own = column.parameter, ranged_parameter(cost)
+    if parameter is None or own is None:
+        if given:
+            raise SettingError(f"cost_parameters are for a cost with a range, got {', '.join(given)}; change the cost")
+        return torch.empty(rows, 0) if parameter is None else _of_cost(parameter, cost, column.conditioned, rows)
+    if own != parameter:
+        raise SettingError(f"the range must be that of the fit, {parameter}, got {own}")
+    if given:
+        return _given(parameter, given, rows)
+    if spread:
+        return column.spread(rows)
+    raise SettingError(
+        f"the cost has {parameter.name} from {parameter.range.low:g} to {parameter.range.high:g}: say which one, or "
+        f"one for each row, as in cost_parameters={{'{parameter.name}': {parameter.range.middle:.3g}}}"
+    )
+
+
+def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:
+    if others := [name for name in given if name != parameter.name]:
+        raise SettingError(f"cost_parameters must name {parameter.name}, which has the range, got {others[0]}")
+    try:
+        values = np.asarray(given[parameter.name], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"cost_parameters[{parameter.name!r}] must be numbers, got {given[parameter.name]!r}"
+        ) from None
+    if values.shape not in ((), (rows,)):
+        raise ShapeError(
+            f"cost_parameters[{parameter.name!r}] must be one number, or one for each of the {rows} rows, got shape "
+            f"{values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise SettingError(f"cost_parameters[{parameter.name!r}] must be finite numbers")
+    if values.size:
+        parameter.require_inside(float(values.min()), float(values.max()))
+    return torch.from_numpy(np.broadcast_to(values, rows).copy())[:, None]
+
+
+def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: int) -> Tensor:
+    """The number that a cost without a range has; any where models do not see it, as nothing depends on it then."""
+    number = parameter_value(cost, parameter.name)
+    if conditioned:
+        if number is None:
+            raise SettingError(f"the forecast depends on {parameter}, of which the cost {cost} has none")
+        parameter.require_inside(number, number)
+    return torch.full((rows, 1), parameter.range.middle if number is None else number, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class ForecastState:
+    """All of a fitted forecast but its models and its cost, as plain values."""
+
+    features: int  # how many features there are
+    feature_names: tuple[str, ...] | None  # their names; None where the table had none
+    target_names: tuple[str, ...]  # the names of the outcomes
+    single_output: bool  # whether the outcomes came without a second axis
+    decision_weight: float  # the selected weight
+    climatology_action: float | tuple[float, ...]  # the best constant action, or one for each of some parameters
+    noise_seed: int  # what the noise of the forecasts is drawn from
+    members: int  # how many members a forecast has
+    block: int | Literal["auto"]  # how many neighbouring rows belong together; "auto" tells by their times
+    ranged: RangedParameter | None  # the parameter of the cost that was a range
+    conditioned: bool  # whether the models see it
+    outcome_bounds: OutcomeBounds | None  # what outcomes cannot cross
+    correction: Correction | None  # how members are corrected by past errors
+    baseline_correction: Correction | None  # the same for weight 0 beside them
+
+    def __post_init__(self) -> None:
+        require_count("features", self.features)
+        require_count("noise_seed", self.noise_seed, least=0)
+        if self.feature_names is not None and len(self.feature_names) != self.features:
+            raise SettingError(f"feature_names must be {self.features} names, got {len(self.feature_names)}")
+        if not self.target_names or (self.single_output and len(self.target_names) > 1):
+            raise SettingError(
+                f"target_names must be one or more names, one for a single output, got {len(self.target_names)}"
+            )
+        require_decision_weight(self.decision_weight)
+        if self.outcome_bounds is not None and len(self.outcome_bounds.pairs) != len(self.target_names):
+            raise SettingError(f"outcome_bounds must be {len(self.target_names)} pairs, got others")
+        for name in ("correction", "baseline_correction"):
+            correction = getattr(self, name)
+            if correction is not None and correction.outcomes != len(self.target_names):
+                raise SettingError(f"{name} must be of {len(self.target_names)} outcomes, got {correction.outcomes}")
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        """The names of the features, x0, x1 and so on where the table had none."""
+        return self.feature_names or tuple(f"x{place}" for place in range(self.features))
+
+    @property
+    def parameter_column(self) -> ParameterColumn:
+        """Where each row has the parameter of its cost, and whether the models see it."""
+        return ParameterColumn(self.ranged, self.conditioned)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedForecast:
+    """Members of new rows, the decisions that follow from them, and what these were worth where outcomes are known.
+
+    Where the cost has a range, `cost_parameters` says which decision maker each row belongs to.
+    `stakes.DecisionAwareForecaster` says what the methods take and return.
+    """
+
+    cost: Cost
+    state: ForecastState
+    models: Sequence[nn.Module]  # which members are drawn from
+    baseline_models: Sequence[nn.Module] = ()  # of weight 0 beside them
+    device: str = "cpu"  # where members are computed
+
+    # What follows from members
+
+    def sample(
+        self, X: Any, members: int | None = None, *, cost_parameters: CostParameters | None = None
+    ) -> NDArray[np.float32]:
+        """Members (n, M, D) of the forecast, in the units of y."""
+        features = self._with_parameter(self.checked_features(X), cost_parameters)
+        return np.concatenate([part.numpy() for _, part in self.drawn(features, members=members)])
+
+    def predict(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """The mean of the forecast, shaped as y."""
+        features = self._with_parameter(self.checked_features(X), cost_parameters)
+        return self._as_outcome(np.concatenate([part.double().mean(1).numpy() for _, part in self.drawn(features)]))
+
+    def predict_quantiles(self, X: Any, q: ArrayLike, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes."""
+        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
+            raise SettingError(f"q must be levels between 0 and 1, got {q!r}")
+        features = self._with_parameter(self.checked_features(X), cost_parameters)
+        parts = [
+            np.quantile(part.double().numpy(), levels, axis=1, method="hazen").swapaxes(0, 1)
+            for _, part in self.drawn(features)
+        ]
+        return self._as_outcome(np.concatenate(parts))
+
+    def solve(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Decisions:
+        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified."""
+        features = self._with_parameter(self.checked_features(X), cost_parameters, deciding=True)
+        column = self.state.parameter_column
+        return Decisions.joined(
+            [
+                solve_decisions(column.cost(self.cost, features[rows]), [members], double=True)
+                for rows, members in self.drawn(features)
+            ]
+        )
+
+    # What decisions were worth
+
+    def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
+        """The mean realised cost of the actions, negative."""
+        features, outcome = self._judged(X, y, cost_parameters)
+        return -float(self._paid(features, outcome).sum()) / len(outcome)
+
+    def assess(
+        self,
+        X: Any,
+        y: Any,
+        which: Which = "chosen",
+        regions: Mapping[str, Region] | None = None,
+        *,
+        cost_parameters: CostParameters | None = None,
+    ) -> dict[str, Floats]:
+        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs."""
+        return self._assessed(*self._judged(X, y, cost_parameters), which, regions)
+
+    def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
+        """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range."""
+        ranged = ranged_parameter(self.cost)
+        if ranged is None:
+            return {}
+        values = parameter_values(self.state.parameter_column, self.cost, cost_parameters, rows, spread=True)
+        return {ranged.name: values[:, 0].double().numpy()}
+
+    def realised_cost(
+        self,
+        X: Any,
+        y: Any,
+        which: Which | Literal["climatology"] = "chosen",
+        *,
+        cost_parameters: CostParameters | None = None,
+    ) -> Floats:
+        """What the actions cost, (n,)."""
+        features, outcome = self._judged(X, y, cost_parameters)
+        if which == "climatology":
+            return self._climatology_cost(features, outcome)
+        return np.asarray(self._paid(features, outcome, which).numpy())
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        times: Any = None,
+        baseline_action: ArrayLike | None = None,
+        cost_parameters: CostParameters | None = None,
+    ) -> pd.DataFrame:
+        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`."""
+        features, outcome = self._judged(X, y, cost_parameters)
+        cost = self.state.parameter_column.cost(self.cost, features)
+        today = None if baseline_action is None else todays_cost(cost, baseline_action, outcome)
+        chosen = self._assessed(features, outcome, "chosen")
+        weight_0 = self._assessed(features, outcome, "baseline") if self.baseline_models else None
+        block = block_length(len(outcome), checked_times(times, len(outcome)), self.state.block)
+        return forecast_table(chosen, weight_0, self.state.members, block, today)
+
+    # What goes in, and the members that come out
+
+    def checked_features(self, X: Any) -> Tensor:
+        """Features (n, F) in single precision; columns with names must be those of the fit."""
+        table, names = as_table(X, "X"), self.state.feature_names
+        columns = getattr(table, "columns", None)
+        if names is not None and columns is not None and tuple(map(str, columns)) != names:
+            raise ShapeError(f"X must have the columns of the fit, {', '.join(names[:5])}, got {list(columns)[:5]}")
+        values = _numbers(table, "X")
+        if values.ndim != 2 or values.shape[1] != self.state.features or not len(values):
+            raise ShapeError(f"X must have rows of {self.state.features} features, got shape {values.shape}")
+        return as_tensor(values, "X")
+
+    def drawn(
+        self, features: Tensor, which: Which = "chosen", members: int | None = None
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Rows and their members (n, M, D), part by part; the parameter is the last column of the features."""
+        count = whole_number("members", self.state.members if members is None else members)
+        models = self.models if which == "chosen" else self.baseline_models
+        correction = self.state.correction if which == "chosen" else self.state.baseline_correction
+        seen = self.state.parameter_column.seen(features)
+        parts = pooled_parts(models, seen, count, self.state.noise_seed, self.device)
+        return ((rows, within_bounds(corrected(part, correction), self.state.outcome_bounds)) for rows, part in parts)
+
+    def _with_parameter(
+        self, features: Tensor, given: CostParameters | None, *, deciding: bool = False, judging: bool = False
+    ) -> Tensor:
+        """Features (n, F) with the parameter of each row; spread over its range where rows are only judged."""
+        column = self.state.parameter_column
+        unseen = not (deciding or column.conditioned or given)  # members are the same for any
+        values = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
+        return torch.cat([features, values.to(features)], 1) if column.width else features
+
+    def _judged(self, X: Any, y: Any, given: CostParameters | None) -> tuple[Tensor, Tensor]:
+        """Features with the parameter of each row, and outcomes (n, D)."""
+        features, outcome = self.checked_features(X), _numbers(as_table(y, "y"), "y")
+        if len(outcome) != len(features) or outcome.size != len(features) * len(self.state.target_names):
+            raise ShapeError(
+                f"y must have {len(features)} rows of {len(self.state.target_names)} outcomes, got shape "
+                f"{outcome.shape}"
+            )
+        known = as_tensor(outcome.reshape(len(features), -1), "y")
+        return self._with_parameter(features, given, deciding=True, judging=True), known
+
+    def _paid(self, features: Tensor, outcome: Tensor, which: Which = "chosen") -> Tensor:
+        parameter = self.state.parameter_column.parameters(features)
+        return realised_costs(self.cost, self.drawn(features, which), outcome, parameter=parameter).cost.double()
+
+    def _assessed(
+        self, features: Tensor, outcome: Tensor, which: Which, regions: Mapping[str, Region] | None = None
+    ) -> dict[str, Floats]:
+        if which == "baseline" and not self.baseline_models:
+            raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
+        assessor, values = Assessor(self.cost, regions or {}), self.state.parameter_column.parameters(features)
+        parts = [
+            assessor(members, outcome[rows], None if values is None else values[rows])
+            for rows, members in self.drawn(features, which)
+        ]
+        metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
+        return metrics | {"climatology_cost": self._climatology_cost(features, outcome)}
+
+    def _climatology_cost(self, features: Tensor, outcome: Tensor) -> Floats:
+        column = self.state.parameter_column
+        constant = climatology_actions(self.state.climatology_action, column, features).to(outcome)
+        return np.asarray(column.cost(self.cost, features)(constant, outcome).double().numpy())
+
+    def _as_outcome(self, values: Floats) -> Floats:
+        return values[..., 0] if self.state.single_output else values
+
+
+def _numbers(values: Any, name: str) -> Floats:
+    """The values in double precision; what is no number, or not finite, is refused."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} must be numbers: {error}") from error
+    if not np.isfinite(numbers).all():
+        raise NonFiniteError(f"{name} must be finite numbers, got NaN or infinity")
+    return numbers

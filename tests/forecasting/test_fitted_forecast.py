@@ -1,0 +1,87 @@
+"""A fitted forecast answers as the estimator that fitted it, and refuses what is not of its fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stakes import DecisionAwareForecaster, ParameterRange, ShortfallCost, StakesError
+from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
+
+
+def forecast_of(fitted: DecisionAwareForecaster) -> FittedForecast:
+    names = getattr(fitted, "feature_names_in_", None)
+    state = ForecastState(
+        features=fitted.n_features_in_,
+        feature_names=None if names is None else tuple(names),
+        target_names=fitted.target_names_,
+        single_output=fitted.single_output_,
+        decision_weight=fitted.decision_weight_,
+        climatology_action=fitted.climatology_action_,
+        noise_seed=fitted.noise_seed_,
+        members=fitted.members,
+        block=fitted.block,
+        ranged=fitted.ranged_,
+        conditioned=fitted.parameter_column.conditioned,
+        outcome_bounds=fitted.outcome_bounds_,
+        correction=fitted.correction_,
+        baseline_correction=fitted.baseline_correction_,
+    )
+    return FittedForecast(fitted.cost, state, fitted.models_, fitted.baseline_models_)
+
+
+@pytest.fixture(scope="module", params=[5.0, ParameterRange(1, 20)], ids=["a number", "a range"])
+def fitted(request: pytest.FixtureRequest) -> DecisionAwareForecaster:
+    random = np.random.default_rng(0)
+    features = pd.DataFrame(random.uniform(size=(120, 2)), columns=["wind", "temp"])
+    ranged = isinstance(request.param, ParameterRange)
+    few = DecisionAwareForecaster(
+        ShortfallCost(request.param),
+        decision_weight=0.5,
+        baseline=True,
+        conditioned=ranged,
+        epochs=2,
+        members=20,
+        random_state=0,
+    )
+    return few.fit(features, features.mean(axis=1) + random.normal(0, 0.1, 120))
+
+
+def test_it_answers_as_the_estimator(fitted: DecisionAwareForecaster) -> None:
+    forecast, random = forecast_of(fitted), np.random.default_rng(1)
+    features = pd.DataFrame(random.uniform(size=(30, 2)), columns=["wind", "temp"])
+    y = features.mean(axis=1)
+    given = None if forecast.state.ranged is None else {"penalty": 4.0}
+    for name in ("sample", "predict"):
+        ours, theirs = (getattr(each, name)(features, cost_parameters=given) for each in (forecast, fitted))
+        np.testing.assert_array_equal(ours, theirs)
+    levels = [0.1, 0.9]
+    np.testing.assert_array_equal(
+        forecast.predict_quantiles(features, levels, cost_parameters=given),
+        fitted.predict_quantiles(features, levels, cost_parameters=given),
+    )
+    for name in ("action", "expected_cost", "certified"):
+        ours, theirs = (getattr(each.solve(features, cost_parameters=given), name) for each in (forecast, fitted))
+        np.testing.assert_array_equal(ours, theirs)
+    for which in ("chosen", "baseline", "climatology"):
+        np.testing.assert_array_equal(
+            forecast.realised_cost(features, y, which), fitted.realised_cost(features, y, which)
+        )
+    assert forecast.score(features, y) == fitted.score(features, y)
+    pd.testing.assert_frame_equal(forecast.evaluate(features, y, times=None), fitted.evaluate(features, y, times=None))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pd.DataFrame({"temp": [0.1], "wind": [0.2]}),
+        pd.DataFrame({"wind": [0.1], "temp": [np.nan]}),
+        pd.DataFrame({"wind": ["calm"], "temp": [0.2]}),
+        np.ones((2, 3)),
+        np.ones((0, 2)),
+        np.full((1, 2), 1e300),
+    ],
+    ids=["order", "missing", "words", "width", "no rows", "too large"],
+)
+def test_what_is_not_of_the_fit_is_refused(fitted: DecisionAwareForecaster, wrong: object) -> None:
+    with pytest.raises(StakesError, match="X"):
+        forecast_of(fitted).sample(wrong, cost_parameters=None)
