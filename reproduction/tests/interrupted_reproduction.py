@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from tiny_reproduction import tiny, tiny_studies

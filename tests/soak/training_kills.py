@@ -32,8 +32,10 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the repository, where `reproduction` lies
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from forks import become, living
+from kill_injection import MOMENTS, count_steps, install
 
 import reproduction.__main__
 from reproduction.runs.folder import RunFolder
@@ -262,7 +264,6 @@ class Soak:
         self, part: str, command: Callable[[Path], int], prepare: Callable[[Path], None], every: int
     ) -> Tally:
         """A kill at every step, or every so many, of a training that writes to a folder."""
-        from kill_injection import MOMENTS, count_steps, install
 
         def doomed(nth: int, moment: str, folder: Path) -> int:
             install(nth, moment, folder)
@@ -366,7 +367,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, help="the tallies as JSON")
     chosen = parser.parse_args(arguments)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has seen a GPU cannot be forked
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     torch.set_num_threads(1)
     base = Path(tempfile.mkdtemp(prefix="stakes-soak-"))
     sys.stdout.write(f"{'':<34}{''.join(f'  {name}' for name in COLUMNS)}\n".replace("_", " "))

@@ -14,8 +14,8 @@ from stakes import files
 from stakes.errors import CheckpointError
 from stakes.training.checkpoints import load_latest, save_checkpoint
 
-HARNESS = Path(__file__).parents[1] / "kill_injection.py"
-CHILDREN = Path(__file__).parents[1] / "checkpoint_children.py"
+HARNESS = Path(__file__).parents[1] / "helpers" / "kill_injection.py"
+CHILDREN = Path(__file__).parents[1] / "helpers" / "checkpoint_children.py"
 
 
 def test_every_file_is_durable_before_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
