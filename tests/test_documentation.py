@@ -55,6 +55,13 @@ def fields_of(node: ast.ClassDef) -> set[str]:
     }
 
 
+def inherited(name: str) -> set[str]:
+    """What a class has of a base of ours, where it is said what it takes."""
+    kind = getattr(stakes, name)
+    bases = kind.__mro__[1:] if isinstance(kind, type) else ()
+    return {each for base in bases if base.__module__.startswith("stakes.") for each in vars(base)}
+
+
 def undocumented(node: Function | ast.ClassDef, with_methods: bool) -> Iterator[str]:
     text = ast.get_docstring(node) or ""
     if not text:
@@ -65,7 +72,7 @@ def undocumented(node: Function | ast.ClassDef, with_methods: bool) -> Iterator[
         return
     yield from (f"{node.name}.{name}" for name in sorted(fields_of(node) - known))
     for each in node.body:
-        if not isinstance(each, Function):
+        if not isinstance(each, Function) or each.name in inherited(node.name):
             continue
         if each.name == "__init__":
             yield from (f"{node.name}({name})" for name in sorted(parameters(each) - known))

@@ -126,13 +126,13 @@ def binding_capacity(train: CaseTable, validation: CaseTable) -> float:
     known = CaseTable(features, outcome)
     ridge = fitted_ridge(known, gap=1)
     members = ridge.sample(validation.features, len(known), torch.Generator().manual_seed(0), share_noise=True)
-    alone = ScheduleCost(_SHORT, _LONG).free_action(members).action
+    alone = ScheduleCost(_SHORT, _LONG).free_action(members)
     return float(np.median(alone.sum(-1).numpy()).round())
 
 
 def scaled_newsvendor(cost: AllocationCost, members: Tensor) -> Tensor:
     """What each shop would order by itself, all scaled down alike where the capacity does not suffice, (n, D)."""
-    alone = ScheduleCost(cost.short, cost.long).free_action(members).action  # which knows no capacity
+    alone = ScheduleCost(cost.short, cost.long).free_action(members)  # which knows no capacity
     return alone * (cost.budget / alone.sum(-1, keepdim=True)).clamp(max=1.0)
 
 

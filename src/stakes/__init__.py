@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.actions.scalar_solvers import NewtonBisection as NewtonBisection
     from stakes.actions.scalar_solvers import ProjectedGradient as ProjectedGradient
     from stakes.actions.scalar_solvers import Solver as Solver
-    from stakes.actions.solve import ActionSolution as ActionSolution
     from stakes.actions.solve import optimal_action as optimal_action
     from stakes.actions.solve import solve_action as solve_action
     from stakes.artifacts.fits import load_bundle as load_bundle
     from stakes.artifacts.fits import save_bundle as save_bundle
+    from stakes.costs.cost import ActionSolution as ActionSolution
     from stakes.costs.cost import Cost as Cost
     from stakes.costs.parameter_range import ParameterRange as ParameterRange
     from stakes.costs.scalar_costs import ImbalanceCost as ImbalanceCost
@@ -79,7 +79,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
 __version__ = "0.1.0"
 
 _HOME = {
-    "ActionSolution": "actions.solve",
+    "ActionSolution": "costs.cost",
     "AllocationCost": "programs.schedules",
     "ArbitrageCost": "programs.storage",
     "CVaRCost": "actions.cvar",

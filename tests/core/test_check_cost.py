@@ -26,7 +26,7 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.scenario_program import ProgramCost, ScenarioProgram
 
 
 def two_modes(sets: int, members: int, seed: int = 0) -> Tensor:
@@ -425,7 +425,7 @@ def test_one_case_is_one_decision_maker() -> None:
 
 
 def test_a_matrix_of_ones_own_is_no_parameter_of_cases() -> None:
-    class Mixed:
+    class Mixed(ProgramCost):
         lower, upper = 0.0, None
         recipes, plan = torch.ones(2, 2), planned()
 
@@ -437,5 +437,8 @@ def test_a_matrix_of_ones_own_is_no_parameter_of_cases() -> None:
 
         def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
             return self.plan.program(outcomes, device)
+
+        def fixed_cost(self, outcome: Tensor) -> Tensor:
+            return self.plan.fixed_cost(outcome)
 
     assert check_program(Mixed(), members()).fit_for_training

@@ -12,7 +12,6 @@ from scipy.stats import norm
 from torch import Tensor
 
 from stakes import (
-    AllocationCost,
     ArbitrageCost,
     Cost,
     CVaRCost,
@@ -29,8 +28,9 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions.cvar import TailSearch, plain_cost_of, risk_of, tail_weights
+from stakes.actions.cvar import TailSearch, risk_of, tail_weights
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import plain_cost_of
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor
@@ -169,18 +169,6 @@ def test_decisions_hide_the_threshold() -> None:
     assert battery.part_names(["1", "2"]) == ("charge_1", "charge_2", "discharge_1", "discharge_2")
 
 
-class Unfit:
-    """A program that does not say what it leaves out."""
-
-    lower, upper = 0.0, None
-
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return (action - outcome).abs().sum(-1)
-
-    def program(self, outcomes: int, device: torch.device | None = None) -> Any:
-        return AllocationCost(1.0, 1.0, 1.0).program(outcomes, device)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -190,7 +178,6 @@ class Unfit:
         ({"mix": 0.0}, "mix must be a number above 0 and at most 1, got 0.0"),
         ({"cost": cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)}, "convex=True"),
         ({"cost": SCHEDULE}, "linear recourse"),
-        ({"cost": Unfit()}, "fixed_cost"),
         ({"cost": 5.0}, "cost must have lower, upper"),
     ],
 )
@@ -282,7 +269,7 @@ def test_no_action_of_a_grid_is_better(cost: Cost, level: float, mix: float) -> 
     tail = tail_weights(costs, torch.full_like(costs, 1 / 21), level).weights
     values = (mix * tail * costs).sum(0) + (1 - mix) * costs.mean(0)
     assert bool((values[0] <= values[1:].amin(0) + 1e-12).all())
-    assert bool(found.solved.all())
+    assert bool(found.converged.all())
     assert bool((values[0] - found.gap <= values[1:].amin(0)).all())
     threshold = found.action[:, 1]
     below, up_to = ((costs[:, 0] <= threshold + sign * 1e-6).double().mean(0) for sign in (-1, 1))  # members may tie
@@ -307,7 +294,7 @@ def test_at_a_bound_only_the_threshold_moves() -> None:
     found = TailSearch(ShortfallCost(0.1), 0.5, 1.0)(samples, None, gradient=True)
     assert found.action[0, 0] == 1.0
     assert not bool(found.interior)
-    assert bool(found.solved)
+    assert bool(found.converged)
     parts = [torch.autograd.grad(part, samples, retain_graph=True)[0].abs().sum() for part in found.action[0]]
     assert parts[0] == 0.0
     assert parts[1] > 0.0
@@ -316,5 +303,5 @@ def test_at_a_bound_only_the_threshold_moves() -> None:
 def test_a_coarse_search_says_how_far_it_may_be() -> None:
     samples = drawn(3, 21, 1)
     found = TailSearch(COSTS["crossings"](), 0.8, 1.0, NewtonBisection(iterations=1))(samples, None)
-    assert not bool(found.solved.any())
+    assert not bool(found.converged.any())
     assert bool((found.gap > 1e-3).all())

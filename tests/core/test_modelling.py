@@ -240,7 +240,8 @@ def test_quantities_for_each_outcome_and_single_ones() -> None:
     assert lower.tolist() == [0.5, 0, 0]
     assert upper.tolist() == [20, 3, 4]
     assert (program.lower, program.upper) == (0, 20)
-    at_lower, at_upper = at_bounds(program, torch.tensor([[5.0, 3, 1], [0.5, 1, 1], [5, 4, 2]]))
+    actions = torch.tensor([[5.0, 3, 1], [0.5, 1, 1], [5, 4, 2]])
+    at_lower, at_upper = at_bounds(program, actions, members(3, 5, 2))
     assert at_upper.tolist() == [True, False, True]
     assert at_lower.tolist() == [False, True, False]
 

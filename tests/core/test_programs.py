@@ -32,9 +32,10 @@ from stakes import (
     solve_action,
 )
 from stakes.argument_checks import unwatched
+from stakes.costs.cost import action_parts, is_separable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
 from stakes.programs.gradient import implicit_change
-from stakes.programs.vector_actions import PartlyFree, ProgramCost, action_parts, program_action
+from stakes.programs.scenario_program import program_cost
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -193,8 +194,8 @@ def members(*shape: int) -> torch.Tensor:
 
 
 def test_a_schedule_is_a_program_with_free_parts() -> None:
-    assert isinstance(COST, ProgramCost)
-    assert isinstance(COST, PartlyFree)
+    assert program_cost(COST) is COST
+    assert is_separable(COST)
 
 
 FUNCTION = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, convex=True, parts=3)
@@ -256,9 +257,10 @@ def test_under_vmap_and_over_several_axes() -> None:
 
 
 def test_without_limits_nothing_is_solved() -> None:
-    found = program_action(ScheduleCost(4.0, 1.0), members(3, 6, 4), None)
+    found = solve_action(ScheduleCost(4.0, 1.0), members(3, 6, 4))
+    assert found.gap is not None
     assert float(found.gap.max()) == float(found.residual.max()) == 0.0
-    assert bool(found.solved.all())
+    assert bool(found.converged.all())
     assert bool(found.interior.all())
 
 

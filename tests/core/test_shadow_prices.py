@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 import stakes
+from stakes.costs.cost import part_names
 from stakes.errors import CostError, ShapeError
 from stakes.forecasting.decisions import solve_decisions
+from stakes.programs.scenario_program import ProgramCost
 from stakes.programs.shadow_prices import limit_prices
-from stakes.programs.vector_actions import part_names
 
 
 def members(*shape: int) -> Tensor:
@@ -72,7 +73,7 @@ def test_weights_of_members_count() -> None:
 
 
 def test_a_program_without_names_of_its_own_has_numbers() -> None:
-    class Unnamed:
+    class Unnamed(ProgramCost):
         def __init__(self) -> None:
             self.cost = stakes.AllocationCost(short=5.0, long=1.0, budget=2.0)
             self.lower, self.upper, self.program = self.cost.lower, self.cost.upper, self.cost.program
@@ -104,10 +105,11 @@ def test_a_decision_about_one_number_has_bounds_and_no_such_limits() -> None:
 
 def test_names_of_parts() -> None:
     battery, schedule = stakes.ArbitrageCost(power=1.0, energy=1.0), stakes.ScheduleCost(1.0, 1.0)
-    assert part_names(schedule, ["a", "b"], 2) == ("a", "b")
-    assert part_names(schedule, ["a", "b"], 3) == ("1", "2", "3")
-    assert part_names(schedule, ["a"], 1) == ("action",)
-    assert part_names(battery, ["a"], 2) == ("charge_a", "discharge_a")
+    function = stakes.cost_function(lambda a, y: (a**2).sum(-1) - y.sum(-1), 0.0, 1.0, parts=3)
+    assert part_names(schedule, ["a", "b"]) == ("a", "b")
+    assert part_names(function, ["a", "b"]) == ("1", "2", "3")
+    assert part_names(schedule, ["a"]) == ("action",)
+    assert part_names(battery, ["a"]) == ("charge_a", "discharge_a")
 
 
 def test_the_budget_has_one_price_where_one_place_gets_all_of_it() -> None:

@@ -11,7 +11,7 @@ import torch
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.library import cost_names, library_cost, with_defaults
 from stakes.costs.scalar_costs import PowerCurve
-from stakes.programs.vector_actions import ProgramCost
+from stakes.programs.scenario_program import program_cost
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 GIVEN: dict[str, dict[str, Any]] = {
@@ -117,8 +117,8 @@ def test_a_cost_stays_the_same_when_all_is_counted_in_other_units(name: str) -> 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_looks_at_each_outcome_as_documented(name: str) -> None:
     assert {cost: looks for cost, looks, _ in rows("name")}[name] == "each"
-    cost = library_cost(name, GIVEN[name])
-    assert isinstance(cost, ProgramCost)
+    cost = program_cost(library_cost(name, GIVEN[name]))
+    assert cost is not None
     assert cost.program(3).parts == (6 if name == "arbitrage" else 3)
 
 

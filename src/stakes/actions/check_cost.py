@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.actions.cvar import plain_cost_of
 from stakes.actions.solve import (
     case_bounds,
     check_stated_convexity,
@@ -16,15 +15,22 @@ from stakes.actions.solve import (
     solve_action,
 )
 from stakes.argument_checks import check_finite, check_samples
-from stakes.costs.cost import Cost, has_closed_form, require_cost, shown_action, states_convexity
+from stakes.costs.cost import (
+    Cost,
+    VectorCost,
+    has_closed_form,
+    plain_cost_of,
+    require_cost,
+    shown_action,
+    states_convexity,
+    vector_cost,
+)
 from stakes.costs.derivatives import slope_and_curvature
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.programs.convex_actions import ConvexCost
-from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.scenario_program import ScenarioProgram, program_cost
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.shadow_prices import limit_prices
 from stakes.programs.storage import ArbitrageCost, StorageCost
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.text import number_text
 
 _DERIVATIVE_TOLERANCE = 1e-4
@@ -187,7 +193,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     check_samples(samples)
     check_finite(samples, "samples", True)
     require_cost(cost)
-    if isinstance(cost, ProgramCost | VectorCost):
+    if vector_cost(cost) is not None:
         raise CostError(f"a decision with many parts is checked by check_program, got {type(cost).__name__}")
     if samples.numel() == 0:
         raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
@@ -442,21 +448,22 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SE
     check_samples(samples)
     check_finite(samples, "samples", True)
     require_cost(cost)
-    if not isinstance(cost, ProgramCost | VectorCost):
+    if (vector := vector_cost(cost)) is None:
         raise CostError(f"a decision of one number is checked by check_cost, got {type(cost).__name__}")
     _require_one_maker(cost)
     if samples.numel() == 0 or compared_sets < 1:
         raise ShapeError("check_program needs at least one set of members, and one to compare")
     flat = samples.detach().double().reshape(-1, *samples.shape[-2:])
     solution = solve_action(cost, flat, check=False)
-    program = cost.program(flat.shape[-1], flat.device) if isinstance(cost, ProgramCost) else None
+    stated = program_cost(cost)
+    program = None if stated is None else stated.program(flat.shape[-1], flat.device)
     solved = solution.converged
     error, differing = _compared_derivatives(cost, flat, compared_sets)
     return ProgramCheck(
         sets=len(flat),
         members=flat.shape[-2],
         parts=shown_action(cost, solution.action).shape[-1],
-        convex=_is_convex(program) if program is not None else _said_convex(cost, flat),
+        convex=_is_convex(program) if program is not None else _said_convex(vector, flat),
         certified=_share_of_cases(solution.certified),
         infeasible=_share_of_cases(solution.infeasible),
         unbounded=_share_of_cases(solution.unbounded),
@@ -467,7 +474,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SE
         moving=_share_of_cases(_moves(cost, solution.action, flat)),
         derivative_error=error,
         differing=differing,
-        convex_by_word=isinstance(cost, ConvexCost),
+        convex_by_word=vector.convex_by_word,
     )
 
 
@@ -477,7 +484,7 @@ def gradient_objection(cost: Cost, samples: Tensor) -> str:
     Empty where it does, and where only something else than the gradient speaks against training.
     """
     flat = samples.detach().double()
-    if not isinstance(cost, ProgramCost | VectorCost):
+    if vector_cost(cost) is None:
         return next((each for each in _checked_cost(cost, flat).objections if each in _ABOUT_THE_GRADIENT), "")
     if not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any()):
         return _NEVER_MOVES
@@ -494,11 +501,12 @@ def _require_one_maker(cost: Cost) -> None:
             )
 
 
-def _said_convex(cost: Cost, samples: Tensor) -> bool | None:
+def _said_convex(cost: VectorCost, samples: Tensor) -> bool | None:
     """Whether a cost without matrices is convex, by its author's word; False where it is seen not to be."""
-    if isinstance(cost, ConvexCost) and not cost.convex:
-        return False if bool(cost.violates_convexity(samples, None).any()) else None
-    return states_convexity(cost)
+    if states_convexity(cost):
+        return True
+    bent = cost.violates_convexity(samples, None)
+    return False if bent is not None and bool(bent.any()) else None
 
 
 def _is_convex(program: ScenarioProgram) -> bool:
@@ -540,7 +548,7 @@ def _disagreement(cost: Cost, program: ScenarioProgram, action: Tensor, samples:
 
 
 def _binding(cost: Cost, samples: Tensor) -> tuple[CheckedLimit, ...]:
-    if not isinstance(cost, ProgramCost):
+    if program_cost(cost) is None:
         return ()
     prices = limit_prices(cost, samples)
     saved = prices.saved_by()

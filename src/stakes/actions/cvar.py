@@ -2,30 +2,43 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import NewtonBisection, Solver
 from stakes.actions.solve import case_bounds, interior_and_residual, member_costs, reach_of
-from stakes.costs.cost import Cost, Parameter, require_cost, states_convexity
+from stakes.costs.cost import (
+    ActionSolution,
+    Cost,
+    Parameter,
+    VectorCost,
+    action_parts,
+    bounds_of,
+    part_names,
+    plain_cost_of,
+    require_cost,
+    states_convexity,
+    total_of,
+    unwrapped,
+    vector_cost,
+)
 from stakes.costs.derivatives import all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.costs.member_weights import mean_of_members
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.programs.convex_actions import BarrierNewton
 from stakes.programs.cvar import CVaRProgram
 from stakes.programs.interior_point import InteriorPoint
 from stakes.programs.modelling import Program, amount_words
-from stakes.programs.scenario_program import ScenarioProgram
-from stakes.programs.schedules import ScheduleCost
-from stakes.programs.vector_actions import (
-    NamedParts,
-    ProgramAction,
+from stakes.programs.scenario_program import (
+    BINDS,
     ProgramCost,
-    VectorCost,
-    is_interior,
-    least_curvature,
+    ScenarioProgram,
+    SolvedProgram,
+    certified,
+    program_cost,
 )
 
 _KINK = 8.0  # a slope that changes by more than that many times what the curvature explains is at a kink
@@ -71,17 +84,17 @@ class TailSearch:
     mix: float  # the share of the conditional value at risk in what is minimised
     solver: Solver | None = None  # the outer search; None for as many steps as bring halved brackets to a kink
 
-    def __call__(self, samples: Tensor, weights: Tensor | None, *, gradient: bool = False) -> ProgramAction:
-        """The best action of each forecast and its threshold, (..., 2)."""
+    def __call__(self, samples: Tensor, weights: Tensor | None, *, gradient: bool = False) -> ActionSolution:
+        """The best action of each forecast and its threshold, (..., 2), and what it is to cost."""
         with torch.no_grad():
             members = samples.detach()
             best, jacobian = self._best(members, _shares(members.movedim(-2, 0)[..., 0], weights))
         action = best.action[..., 0]
         action = with_gradient(action, samples, jacobian) if gradient else action
         costs = member_costs(self.cost, action, samples.movedim(-2, 0))
-        return best._replace(action=with_threshold(action[..., None], costs, weights, self.level, best.solved))
+        return replace(best, action=with_threshold(action[..., None], costs, weights, self.level, best.converged))
 
-    def _best(self, samples: Tensor, shares: Tensor) -> tuple[ProgramAction, Tensor]:
+    def _best(self, samples: Tensor, shares: Tensor) -> tuple[ActionSolution, Tensor]:
         """The best action (..., 1) and its Jacobian (..., M, D)."""
         solver = self.solver or NewtonBisection(iterations=32, tolerance=1e-9)
 
@@ -108,7 +121,8 @@ class TailSearch:
         )
         jacobian = _jacobian(before, after, curvature, cross, interior & solved, rounding)
         no = torch.zeros_like(solved)
-        return ProgramAction(action[..., None], gap, residual, solved, interior, curvature, no, no), jacobian
+        action = action[..., None]
+        return ActionSolution(action, value, interior, residual, solved, curvature, solved, gap, no, no), jacobian
 
 
 class _Side(NamedTuple):
@@ -143,17 +157,8 @@ def _wide(values: Tensor) -> Tensor:
 _IN_THE_TAIL = 5  # so many members at least, or it is a guess
 
 
-@runtime_checkable
-class LinearRecourseCost(ProgramCost, Protocol):
-    """A program that knows what it leaves out of the cost: what a conditional value at risk needs."""
-
-    def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...)."""
-        ...
-
-
 @dataclass(frozen=True)
-class CVaRCost:
+class CVaRCost(VectorCost):
     """The conditional value at risk of a cost: the mean of its worst outcomes, a share 1 - level of all.
 
     In the form of Rockafellar and Uryasev (2000) a threshold t is part of the decision, and with c = cost(a, y)
@@ -194,14 +199,14 @@ class CVaRCost:
             fits = isinstance(value, int | float) and 0 < value <= 1 and not (name == "level" and value == 1)
             if not fits:
                 raise CostError(f"{name} must be a number above 0 and {most}, got {value!r}")
-        if isinstance(self.cost, VectorCost) or (
-            isinstance(self.cost, ProgramCost) and not isinstance(self.cost, LinearRecourseCost)
-        ):
+        if program_cost(self.cost) is not None:
+            return
+        if vector_cost(self.cost) is not None:
             raise CostError(
-                "cost must be a program with linear recourse that has fixed_cost, or a convex cost of one number, got "
+                "cost must be a program with linear recourse, or a convex cost of one number, got "
                 f"{type(self.cost).__name__}"
             )
-        if not isinstance(self.cost, ProgramCost) and not states_convexity(self.cost):
+        if not states_convexity(self.cost):
             raise CostError(
                 "cost must be known to be convex in the action, as by cost_function(..., convex=True), got "
                 f"{type(self.cost).__name__}"
@@ -218,19 +223,20 @@ class CVaRCost:
         return self.cost.upper
 
     @property
-    def part_bounds(self) -> Callable[[int], tuple[Tensor, Tensor]] | None:
-        """The bounds of each part, without the threshold; None where they are alike for all."""
-        return getattr(self.cost, "part_bounds", None)
+    def plain(self) -> Cost:
+        """The cost without the aversion to risk."""
+        return plain_cost_of(self.cost)
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether the plain cost does."""
+        vector = vector_cost(self.cost)
+        return vector is not None and vector.depends_on_order
 
     @property
     def total(self) -> Callable[[Tensor], Tensor] | None:
         """What the cost makes of the outcomes of all sites; None where it says nothing."""
-        return getattr(self.cost, "total", None)
-
-    @property
-    def outcome_bounds(self) -> Any:
-        """What outcomes cannot cross, as the cost knows it; None where it says nothing."""
-        return getattr(self.cost, "outcome_bounds", None)
+        return total_of(self.cost)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The charge of each action, (...).
@@ -254,58 +260,77 @@ class CVaRCost:
             raise ShapeError(f"action must hold an action and its threshold, got shape {tuple(action.shape)}")
         return self.cost(action[..., :-1], outcome)
 
+    def part_count(self, outcomes: int) -> int:
+        """How many parts an action has, without the threshold."""
+        return action_parts(self.cost, outcomes)
+
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What the parts of an action are called, without the threshold.
+        """What the parts of an action are called, without the threshold."""
+        return part_names(self.cost, outcomes)
 
-        Args:
-            outcomes: The names of the D outcomes.
-        """
-        return self.cost.part_names(outcomes) if isinstance(self.cost, NamedParts) else tuple(outcomes)
+    def part_bounds(self, parts: int) -> tuple[Parameter, Parameter]:
+        """The bounds of each part, without the threshold."""
+        return bounds_of(self.cost, parts)
 
-    def find_action(
-        self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
-    ) -> ProgramAction:
-        """The best action of each forecast and its threshold.
+    def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
+        """How large an action of the plain cost is that matters in each case, (...)."""
+        vector = vector_cost(self.cost)
+        return None if vector is None else vector.unit(samples, weights)
 
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-            solver: An `InteriorPoint` for a program, else a solver such as `NewtonBisection`; None for the default one.
-            gradient: Whether actions are to be differentiable in the members.
-        """
+    def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
+        """The best action of each forecast and its threshold, (..., A + 1), differentiable in the members."""
+        self._warn_of_few(samples.shape[-2])
+        if (cost := program_cost(self.cost)) is not None:
+            return self._solved_program(cost, samples.double(), weights, solver, gradient=True).action
+        return self._search(solver)(samples.double(), weights, gradient=True).action
+
+    def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
+        """The best action of each forecast and its threshold, with its certificate."""
         self._warn_of_few(samples.shape[-2])
         double = samples.double()
-        if isinstance(self.cost, LinearRecourseCost):
-            return self._program_action(self.cost, double, weights, solver, gradient)
+        if (cost := program_cost(self.cost)) is None:
+            best = self._search(solver)(double, weights)
+            return replace(best, expected_cost=self._mean(best.action, double, weights))
+        program = cost.program(samples.shape[-1], samples.device)
+        action, solution = self._solved_program(cost, double, weights, solver)
+        interior = program.slack(action[..., :-1], double, weights) > BINDS
+        return certified(program, action, self._mean(action, double, weights), solution, interior)
+
+    def _mean(self, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor:
+        shares = None if weights is None else weights.movedim(-1, 0)
+        return mean_of_members(self(action, samples.movedim(-2, 0)), shares, 0)
+
+    def _search(self, solver: object) -> TailSearch:
         if solver is not None and (
             isinstance(solver, type | InteriorPoint | BarrierNewton) or not hasattr(solver, "tolerance")
         ):
             raise SettingError(f"solver must be a solver such as NewtonBisection() for this cost, got {solver!r}")
-        search = TailSearch(self.cost, self.level, self.mix, cast(Solver | None, solver))
-        return search(double, weights, gradient=gradient)
+        return TailSearch(self.cost, self.level, self.mix, cast(Solver | None, solver))
 
-    def _program_action(
-        self, cost: LinearRecourseCost, samples: Tensor, weights: Tensor | None, solver: object, gradient: bool
-    ) -> ProgramAction:
+    def _solved_program(
+        self,
+        cost: ProgramCost,
+        samples: Tensor,
+        weights: Tensor | None,
+        solver: object,
+        *,
+        gradient: bool = False,
+    ) -> SolvedProgram:
         if solver is not None and not isinstance(solver, InteriorPoint):
             raise SettingError(f"solver must be an InteriorPoint for this cost, got {solver!r}")
         if solver is not None and solver.smoothing is not None:
             raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
-        program, cases = cost.program(samples.shape[-1], samples.device), samples.shape[:-2]
+        program = cost.program(samples.shape[-1], samples.device)
         _require_linear_words(cost, program)
-        near, members, middle = cost.centred(samples, weights) if isinstance(cost, ScheduleCost) else (cost, samples, 0)
+        near, members, middle = cost.centred(samples, weights)
         fixed = near.fixed_cost(members.movedim(-2, 0)).movedim(0, -1)
         widened = CVaRProgram(near.program(samples.shape[-1], samples.device), self.level, self.mix)
         action, solution = widened.solve(members, fixed, weights, solver, gradient=gradient)
         action = torch.cat([action[..., :-1] + middle, action[..., -1:]], -1)
-        names = ("gap", "residual", "solved", "infeasible", "unbounded")
-        gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(cases) for name in names)
         if program.recourse.simple:  # else what members cost takes as long as the action
-            own = action[..., :-1]
+            own, solved = action[..., :-1], solution.solved.reshape(samples.shape[:-2])
             action = with_threshold(own, cost(own, samples.movedim(-2, 0)), weights, self.level, solved)
-        interior = is_interior(program, action[..., :-1], samples, weights, gradient)
-        curvature = least_curvature(program, cases, gradient)
-        return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
+        return SolvedProgram(action, solution)
 
     def _warn_of_few(self, members: int) -> None:
         tail = members * (1 - self.level)
@@ -330,11 +355,5 @@ def _require_linear_words(cost: Cost, program: ScenarioProgram) -> None:
 
 def risk_of(cost: Cost) -> CVaRCost | None:
     """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any."""
-    inner = cost if isinstance(cost, CVaRCost) else getattr(cost, "cost", None)
+    inner = unwrapped(cost)
     return inner if isinstance(inner, CVaRCost) else None
-
-
-def plain_cost_of(cost: Cost) -> Cost:
-    """The same decision without its aversion to risk."""
-    risk = risk_of(cost)
-    return cost if risk is None else risk.cost

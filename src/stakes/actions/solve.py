@@ -10,13 +10,21 @@ from torch import Tensor
 
 from stakes.actions.scalar_solvers import Located, NewtonBisection, Solver, global_search, spot_check_convexity
 from stakes.argument_checks import check_finite, check_samples, known_false, known_on_host, working_precision
-from stakes.costs.cost import Cost, TotalCost, require_cost, states_convexity
+from stakes.costs.cost import (
+    ActionSolution,
+    Cost,
+    closed_form_of,
+    require_cost,
+    requires_eager,
+    states_convexity,
+    total_of,
+    vector_cost,
+)
 from stakes.costs.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
 from stakes.costs.member_weights import mean_of_members, relative_weights
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.programs.convex_actions import BarrierNewton, ConvexCost
+from stakes.programs.convex_actions import BarrierNewton
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.vector_actions import ProgramAction, ProgramCost, VectorCost, parts_action, requires_eager
 
 
 def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
@@ -46,14 +54,6 @@ def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
         for bound in (cost.lower, cost.upper)
     )
     return lower, upper
-
-
-def expected_cost_of_parts(cost: Cost, best: ProgramAction, members: Tensor, shares: Tensor | None) -> Tensor:
-    """Expected costs (...) of the best actions: as their program says it, where all are solved and it says all."""
-    fixed_cost = getattr(cost, "fixed_cost", None)
-    if best.objective is not None and fixed_cost is not None and known_on_host(best.solved.all()):
-        return best.objective + mean_of_members(fixed_cost(members), shares, 0)
-    return mean_of_members(cost(best.action, members), shares, 0)
 
 
 _WHOLE = {torch.float32: torch.int32, torch.float64: torch.int64}
@@ -161,57 +161,6 @@ _CURVATURE_FLOOR = 1e-4  # H must exceed this share of the curvature that the sc
 _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 
-@dataclass(frozen=True)
-class ActionSolution:
-    """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
-
-    With f the expected cost as a function of the action, two things are said of every action:
-
-    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. That is proven, and
-      only for a cost that is convex in the action: those of this library are, and of another cost its author can say
-      so (`cost_function(..., convex=True)`, or `convex = True` in a class). The proof is then that the slope of f
-      changes its sign at the action, or pushes it against a bound.
-    - `converged`: a minimum was reached, the best of the actions that were looked at, and they show no other one. For
-      a cost that is not known to be convex this is all there is to be had: a minimum between them is not seen.
-
-    Attributes:
-        action: The best action that was found, (..., A).
-        expected_cost: Its expected cost f(a*), the mean over the members, (...).
-        interior: Whether the action lies strictly between the bounds, (...), bool.
-        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...), or what the
-            certificate proves, where that is less. It is 0 at a bound that the slope pushes against.
-        converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
-            against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
-            known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
-            `optimal_action` gives a gradient only where its own search, that of nine actions, finds curvature.
-        curvature: H = f''(a*), (...).
-        certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
-            that is not known to be convex in the action.
-        gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
-            the residual; None for one number, and NaN for a cost that is not known to be convex in the action.
-        infeasible: For an action of many parts, whether it is proven that no action meets all limits, (...), bool;
-            action, expected cost and gap are NaN there. None for one number.
-        unbounded: Likewise, whether it is proven that the expected cost falls without end. A case that is neither this
-            nor infeasible nor converged is one whose search did not end.
-
-    For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
-    the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
-    cost in any direction. A function of your own is then searched from one place: without your word that it is convex,
-    `converged` says that a minimum was reached, and another one may be better.
-    """
-
-    action: Tensor
-    expected_cost: Tensor
-    interior: Tensor
-    residual: Tensor
-    converged: Tensor
-    curvature: Tensor
-    certified: Tensor
-    gap: Tensor | None = None
-    infeasible: Tensor | None = None
-    unbounded: Tensor | None = None
-
-
 def solve_action(
     cost: Cost,
     samples: Tensor,
@@ -258,10 +207,10 @@ def solve_action(
     with torch.no_grad(), _full_precision(samples):
         given = weights
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, VectorCost | ProgramCost):
+        if (vector := vector_cost(cost)) is not None:
             if thorough:
                 check_stated_convexity(cost, samples, weights)
-            solution = _parts_solution(cost, samples, weights, solver)
+            solution = _in_precision_of(samples, vector.solve(samples, weights, solver))
             return _answered(solution) if thorough else solution
         convex = states_convexity(cost)
         # Single precision proves nothing where prices or weights are far apart.
@@ -322,8 +271,8 @@ def optimal_action(
     with _full_precision(samples):
         given = weights
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, VectorCost | ProgramCost):
-            return parts_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
+        if (vector := vector_cost(cost)) is not None:
+            return vector.best_action(samples, weights, solver).to(samples.dtype)
         if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
             return _between_walls(cost, samples, weights, solver.smoothing, thorough)
         exact = samples.double() if thorough and states_convexity(cost) else samples  # as `solve_action` does it
@@ -355,16 +304,19 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
 
     It is a spot check at a few actions: that it passes proves nothing.
     """
-    if isinstance(cost, ConvexCost):
-        if cost.convex and known_false(~cost.violates_convexity(samples, relative_weights(weights, samples))):
-            raise CostError(
-                "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
-                "actions: leave out convex=True"
-            )
-    elif states_convexity(cost) and not isinstance(cost, VectorCost | ProgramCost):
+    if not states_convexity(cost):
+        return
+    if (vector := vector_cost(cost)) is None:
         double = samples.double()  # so that rounding is not taken for a bend
         weights = relative_weights(weights, double)
         spot_check_convexity(expected_cost_of(cost, double, weights), *case_bounds(cost, double))
+        return
+    bent = vector.violates_convexity(samples, relative_weights(weights, samples))
+    if bent is not None and known_false(~bent):
+        raise CostError(
+            "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
+            "actions: leave out convex=True"
+        )
 
 
 def _solve(
@@ -390,23 +342,11 @@ def _solve(
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
 
 
-def _parts_solution(
-    cost: VectorCost | ProgramCost,
-    samples: Tensor,
-    weights: Tensor | None,
-    solver: Solver | InteriorPoint | BarrierNewton | None,
-) -> ActionSolution:
-    """The solution of a decision with many parts."""
-    best = parts_action(cost, samples, weights, solver)
-    action = best.action.to(samples.dtype)
-    shares = None if weights is None else weights.movedim(-1, 0)
-    value = expected_cost_of_parts(cost, best, samples.double().movedim(-2, 0), shares).to(samples.dtype)
-    residual, curvature = best.residual.to(value.dtype), best.curvature.to(value.dtype)
-    proven = not isinstance(cost, ConvexCost) or states_convexity(cost)
-    certified = best.solved & torch.isfinite(value) & proven
-    gap = best.gap if proven else torch.full_like(best.gap, torch.nan)
-    reasons = best.infeasible, best.unbounded
-    return ActionSolution(action, value, best.interior, residual, best.solved, curvature, certified, gap, *reasons)
+def _in_precision_of(samples: Tensor, best: ActionSolution) -> ActionSolution:
+    """A solution in double precision in that of the samples, certified where its expected cost is finite there."""
+    names = ("action", "expected_cost", "residual", "curvature")
+    rounded = replace(best, **{name: getattr(best, name).to(samples.dtype) for name in names})
+    return replace(rounded, certified=best.certified & torch.isfinite(rounded.expected_cost))
 
 
 def _answered(solution: ActionSolution) -> ActionSolution:
@@ -441,8 +381,8 @@ class _Thorough:
 
 def _places(cost: Cost, samples: Tensor) -> Tensor:
     """The members in the action's unit, (..., M), as far as that is known."""
-    if isinstance(cost, TotalCost):
-        return cost.total(samples)
+    if (total := total_of(cost)) is not None:
+        return total(samples)
     return samples[..., 0] if samples.shape[-1] == 1 else torch.cat([samples.mean(-1), samples.sum(-1)], -1)
 
 
@@ -536,7 +476,7 @@ def _in_inference_mode() -> bool:
 
 def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
     check_samples(samples)
-    if not isinstance(cost, VectorCost | ProgramCost):
+    if vector_cost(cost) is None:
         require_cost(cost)
         _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
@@ -566,7 +506,7 @@ def _full_precision(samples: Tensor) -> AbstractContextManager[object]:
 
 
 def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor | None:
-    formula: Callable[..., Tensor | None] | None = getattr(cost, "best_action", None)
+    formula = closed_form_of(cost)
     if formula is None or weights is None:
         return None if formula is None else formula(samples)
     return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None

@@ -18,15 +18,13 @@ from torch import Tensor
 
 from stakes.actions.function_costs import cost_function
 from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS, ParameterValue
-from stakes.costs.cost import Cost, Parameter, refuse_numpy, require_cost, states_convexity
+from stakes.costs.cost import Cost, Parameter, WrappedCost, refuse_numpy, require_cost
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
 from stakes.programs.modelling import Program
 from stakes.settings import from_plain, shown, to_plain
 
 _BOUNDS = ("lower", "upper")
-_OPTIONAL: tuple[str, ...] = ("best_action", "total", "part_names", "part_bounds", "limit_names", "hidden_parts")
-_OPTIONAL += ("program", "free_action", "joined_action", "find_action", "fixed_cost", "plain_cost")
 
 
 class OwnCostSpec(Protocol):
@@ -58,15 +56,12 @@ class OwnCostSpec(Protocol):
         ...
 
 
-class OwnCost:
+class OwnCost(WrappedCost):
     """The cost in a user's file. A copy of it in another process is made from the file again."""
 
     def __init__(self, spec: OwnCostSpec) -> None:
         self.spec = spec
         self.cost = _cost_of(spec, _module(spec))
-        for name in _OPTIONAL:  # there only where the cost has them
-            if hasattr(self.cost, name):
-                setattr(self, name, getattr(self.cost, name))
 
     @property
     def lower(self) -> Parameter:
@@ -75,10 +70,6 @@ class OwnCost:
     @property
     def upper(self) -> Parameter:
         return self.cost.upper
-
-    @property
-    def convex(self) -> bool:
-        return states_convexity(self.cost)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         try:

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.actions.cvar import CVaRCost, plain_cost_of
-from stakes.actions.solve import ActionSolution, solve_action
-from stakes.cost_spec.files import OwnCost, type_and_text
+from stakes.actions.solve import solve_action
+from stakes.cost_spec.files import type_and_text
 from stakes.cost_spec.library import (
     COMMON_KEYS,
     UNIT_KEYS,
@@ -28,13 +27,11 @@ from stakes.cost_spec.library import (
     with_risk,
     without_risk,
 )
-from stakes.costs.cost import Cost
+from stakes.costs.cost import ActionSolution, Cost, plain_cost_of, vector_cost
 from stakes.costs.parameter_range import ParameterRange, RangedParameter
-from stakes.costs.scalar_costs import WindDispatchCost
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program
-from stakes.programs.schedules import AllocationCost, ScheduleCost
-from stakes.programs.vector_actions import ProgramCost, VectorCost
+from stakes.programs.scenario_program import program_cost
 from stakes.settings import from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
@@ -65,9 +62,6 @@ def _of_quantities(program: "Program") -> Iterator[tuple[str, object]]:
             yield f"{amount} of {quantity}", value
 
 
-_FROM_ONE_TO_THE_NEXT = re.compile(r"\b(change|so_far)\b")
-
-
 def order_notes(cost: Cost, outcomes: Sequence[str]) -> list[str]:
     """A sentence about the order of outcomes where the cost may depend on it, and their numbers do not tell it."""
     if len(outcomes) < 2 or not depends_on_order(cost):
@@ -85,15 +79,8 @@ def order_notes(cost: Cost, outcomes: Sequence[str]) -> list[str]:
 
 def depends_on_order(cost: Cost) -> bool:
     """Whether the action may be another one where outcomes come in another order; of a user's own code, that it may."""
-    plain = plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost)
-    if isinstance(plain, ScheduleCost):
-        return plain.ramp is not None
-    if isinstance(plain, Program):
-        return any(
-            _FROM_ONE_TO_THE_NEXT.search(words)
-            for words in (*plain.limits.values(), *plain.recourse_constraints.values())
-        )
-    return isinstance(plain, ProgramCost | VectorCost) and not isinstance(plain, AllocationCost)
+    vector = vector_cost(cost)
+    return vector is not None and vector.depends_on_order
 
 
 Parameters = Mapping[str, ParameterValue]
@@ -121,15 +108,14 @@ def plausibility_notes(
     values = values[np.isfinite(values).all(1)]
     if not len(values):
         return []
-    plain = cost.cost if isinstance(cost, OwnCost) else cost
-    cost = plain.cost if isinstance(plain, CVaRCost) else cost
-    bounds_are_given = "upper" in parameters or isinstance(cost, OwnCost)
+    bounds_are_given = "upper" in parameters or ".py:" in name
+    cost = plain_cost_of(cost)
     notes = (
         [_limit_note(name, parameters, values), _program_note(name, cost, values)]
-        if isinstance(cost, ProgramCost)
+        if program_cost(cost) is not None
         else [
             _unit_note(name, parameters, values),
-            _height_note(cost, columns),
+            _height_note(name, cost, columns),
             _bounds_note(name, cost, bounds_are_given, values),
         ]
     )
@@ -153,9 +139,9 @@ def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -
     return ""
 
 
-def _height_note(cost: Cost, columns: Sequence[str]) -> str:
+def _height_note(name: str, cost: Any, columns: Sequence[str]) -> str:
     """Where the name of a column tells another height than that at which the cost takes the wind."""
-    if not isinstance(cost, WindDispatchCost) or not cost.power_curve.shear:
+    if name != "wind_dispatch" or not cost.power_curve.shear:
         return ""
     curve = cost.power_curve
     for column in columns:
@@ -218,7 +204,7 @@ def _why_none(known: ActionSolution) -> str:
     return ", or ".join(told) or "the search for it did not end"
 
 
-def _program_note(name: str, cost: ProgramCost, values: NDArray[np.float64]) -> str:
+def _program_note(name: str, cost: Cost, values: NDArray[np.float64]) -> str:
     """Whether the decision has many parts that move, or there is nothing to decide."""
     every = -(-len(values) // _MOST_PROGRAMS)
     cases = torch.from_numpy(values[::every].copy())

@@ -1,9 +1,11 @@
-"""What a cost is."""
+"""What a cost is, what is known of its best action, and what may be asked of every cost."""
 
 import math
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from stakes.argument_checks import require_below
@@ -15,7 +17,13 @@ Parameter = float | Tensor
 
 @runtime_checkable
 class Cost(Protocol):
-    """What a decision maker pays, c(a, y), for taking action a in [lower, upper] and then seeing outcome y."""
+    """What a decision maker pays, c(a, y), for taking action a in [lower, upper] and then seeing outcome y.
+
+    A cost of one number may say more of itself: `best_action(samples)`, its best action (..., 1) by a formula that is
+    differentiable in the members, or None where these parameters have none (one for members that do not count alike
+    takes `weights`, (..., M) or None, too); `total(outcome)`, what it makes of the outcomes of all sites, (...);
+    `convex = True`, its author's word that it is convex in the action; `outcome_bounds`, what outcomes cannot cross.
+    """
 
     @property
     def lower(self) -> Parameter:
@@ -37,32 +45,198 @@ class Cost(Protocol):
         ...
 
 
-@runtime_checkable
-class ClosedFormCost(Cost, Protocol):
-    """A cost that can state its best action."""
+@dataclass(frozen=True)
+class ActionSolution:
+    """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
 
-    def best_action(self, samples: Tensor) -> Tensor | None:
-        """Bayes action (..., A), differentiable in the members, with no gradient at the bounds.
+    With f the expected cost as a function of the action, two things are said of every action:
 
-        None where these parameters have no formula. A formula for members that do not count alike has a second
-        argument `weights`, (..., M) or None, as those of this library have.
-        """
-        ...
+    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. That is proven, and
+      only for a cost that is convex in the action: those of this library are, and of another cost its author can say
+      so (`cost_function(..., convex=True)`, or `convex = True` in a class). The proof is then that the slope of f
+      changes its sign at the action, or pushes it against a bound.
+    - `converged`: a minimum was reached, the best of the actions that were looked at, and they show no other one. For
+      a cost that is not known to be convex this is all there is to be had: a minimum between them is not seen.
+
+    Attributes:
+        action: The best action that was found, (..., A).
+        expected_cost: Its expected cost f(a*), the mean over the members, (...).
+        interior: Whether the action lies strictly between the bounds, (...), bool.
+        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...), or what the
+            certificate proves, where that is less. It is 0 at a bound that the slope pushes against.
+        converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
+            against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
+            known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
+            `optimal_action` gives a gradient only where its own search, that of nine actions, finds curvature.
+        curvature: H = f''(a*), (...).
+        certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
+            that is not known to be convex in the action.
+        gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
+            the residual; None for one number, and NaN for a cost that is not known to be convex in the action.
+        infeasible: For an action of many parts, whether it is proven that no action meets all limits, (...), bool;
+            action, expected cost and gap are NaN there. None for one number.
+        unbounded: Likewise, whether it is proven that the expected cost falls without end. A case that is neither this
+            nor infeasible nor converged is one whose search did not end.
+
+    For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
+    the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
+    cost in any direction. A function of your own is then searched from one place: without your word that it is convex,
+    `converged` says that a minimum was reached, and another one may be better.
+    """
+
+    action: Tensor
+    expected_cost: Tensor
+    interior: Tensor
+    residual: Tensor
+    converged: Tensor
+    curvature: Tensor
+    certified: Tensor
+    gap: Tensor | None = None
+    infeasible: Tensor | None = None
+    unbounded: Tensor | None = None
 
 
-@runtime_checkable
-class TotalCost(Cost, Protocol):
-    """A cost that sees the outcomes of all sites as one number."""
+class VectorCost:
+    """A cost of an action with several parts, (..., A): what a class does not say of itself is as it stands here."""
 
-    def total(self, outcome: Tensor) -> Tensor:
-        """What the decision is about, (...)."""
-        ...
+    hidden_parts: ClassVar[int] = 0  # how many parts of an action, the last ones, only the charge needs
+    separable: ClassVar[bool] = False  # whether only limits join the outcomes, and no action takes a solver
+    action_is_outcome: ClassVar[bool] = False  # whether there is a part for each outcome, on its scale
+    convex_by_word: ClassVar[bool] = False  # whether its author's word is all that convexity rests on
+
+    if TYPE_CHECKING:
+
+        @property
+        def lower(self) -> Any: ...
+
+        @property
+        def upper(self) -> Any: ...
+
+        def __call__(self, action: Tensor, outcome: Tensor) -> Tensor: ...
+
+    @property
+    def plain(self) -> Any:
+        """The same decision without its aversion to risk."""
+        return self
+
+    def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
+        """The best action of each forecast with its certificate, in double precision and without gradient."""
+        raise NotImplementedError
+
+    def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
+        """The best action of each forecast, (..., A), differentiable in the members."""
+        raise NotImplementedError
+
+    def part_count(self, outcomes: int) -> int:
+        """How many parts an action has, but for hidden ones."""
+        raise NotImplementedError
+
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """What these parts are called."""
+        return tuple(outcomes)
+
+    def part_bounds(self, parts: int) -> tuple[Parameter, Parameter]:
+        """What each part does not fall below, and not exceed: numbers, or tensors (..., A or 1)."""
+        lower, upper = (
+            bound[..., None] if isinstance(bound, Tensor) and not bound.dim() else bound
+            for bound in (self.lower, self.upper)
+        )
+        return -math.inf if lower is None else lower, math.inf if upper is None else upper
+
+    def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
+        """How large an action is that matters in each case, (...): what is small beside it is nothing."""
+        return None
+
+    def violates_convexity(self, samples: Tensor, weights: Tensor | None) -> Tensor | None:
+        """Whether the expected cost of a forecast is seen not to be convex, (...); None where matrices prove it."""
+        return None
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether the action may be another one where the outcomes come in another order."""
+        return True
 
 
-def at_bounds(cost: Cost, action: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool."""
-    action = shown_action(cost, action)
-    # A program's action comes near to a bound that it is at, as to any limit (`stakes.programs.vector_actions.BINDS`).
+class WrappedCost:
+    """A cost that is another one in all it says of itself, as one from a user's file is."""
+
+    cost: Cost
+
+
+def unwrapped(cost: Any) -> Any:
+    """The cost itself."""
+    return cost.cost if isinstance(cost, WrappedCost) else cost
+
+
+def vector_cost(cost: object) -> VectorCost | None:
+    """What the cost says of its action with several parts; None where that is one number."""
+    inner = unwrapped(cost)
+    return inner if isinstance(inner, VectorCost) else None
+
+
+def is_separable(cost: object) -> bool:
+    """Whether the cost has several parts that only limits join, so that quantiles of each outcome say all it needs."""
+    vector = vector_cost(cost)
+    return vector is not None and vector.separable
+
+
+def total_of(cost: object) -> Callable[[Tensor], Tensor] | None:
+    """What the cost makes of the outcomes of all sites, the one number that it sees; None where it says nothing."""
+    total: Callable[[Tensor], Tensor] | None = getattr(unwrapped(cost), "total", None)
+    return total
+
+
+def closed_form_of(cost: object) -> Callable[..., Tensor | None] | None:
+    """The formula of a cost of one number for its best action; None where it has none."""
+    formula: Callable[..., Tensor | None] | None = getattr(unwrapped(cost), "best_action", None)
+    return formula
+
+
+def plain_cost_of(cost: Any) -> Any:
+    """The same decision without its aversion to risk."""
+    vector = vector_cost(cost)
+    return cost if vector is None else vector.plain
+
+
+def part_names(cost: Cost, outcomes: Sequence[str]) -> tuple[str, ...]:
+    """What the parts of an action are called."""
+    vector = vector_cost(cost)
+    names = () if vector is None else vector.part_names(outcomes)
+    return names if len(names) > 1 else ("action",)
+
+
+def has_part_of_each(cost: Cost, outcomes: int) -> bool:
+    """Whether an action has one part for each of several outcomes, in their order."""
+    names = tuple(map(str, range(outcomes)))
+    return part_names(cost, names) == names
+
+
+def action_parts(cost: Cost, outcomes: int) -> int:
+    """How many parts an action has, but for those that only the charge needs."""
+    vector = vector_cost(cost)
+    return 1 if vector is None else vector.part_count(outcomes)
+
+
+def shown_action(cost: Cost, action: Tensor) -> Tensor:
+    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs."""
+    vector = vector_cost(cost)
+    return action if vector is None else action[..., : action.shape[-1] - vector.hidden_parts]
+
+
+def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
+    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts."""
+    vector = vector_cost(cost)
+    if vector is not None:
+        return vector.part_bounds(parts)
+    lower, upper = (bound[..., None] if isinstance(bound, Tensor) else bound for bound in (cost.lower, cost.upper))
+    return lower, upper
+
+
+def at_bounds(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Whether each action for some samples, or any part of it, is at the lower and at the upper bound, (...) each."""
+    vector, action = vector_cost(cost), shown_action(cost, action)
+    unit = None if vector is None else vector.unit(samples, weights)
+    # A program's action comes near to a bound that it is at, as to any limit (`BINDS` of scenario programs).
     size = action.abs().amax(-1, keepdim=True)
     size = size if unit is None else size.maximum(unit[..., None].to(size))
     near = 1e-6 * size if unit is not None or action.shape[-1] > 1 else 0.0
@@ -71,34 +245,15 @@ def at_bounds(cost: Cost, action: Tensor, unit: Tensor | None = None) -> tuple[T
     return (action - near <= lower).any(-1), (action + near >= upper).any(-1)
 
 
-def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
-    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts."""
-    own: Callable[[int], tuple[Tensor, Tensor]] | None = getattr(cost, "part_bounds", None)
-    if own is not None:
-        return own(parts)
-    by_part = parts > 1 or _has_program(cost)
-
-    def bound(value: Parameter | None, otherwise: float) -> Parameter:
-        if not isinstance(value, Tensor):
-            return otherwise if value is None else value
-        return value if by_part and value.dim() else value[..., None]
-
-    return bound(cost.lower, -math.inf), bound(cost.upper, math.inf)
-
-
-def _has_program(cost: object) -> bool:
-    """Whether a cost is a program, or has one inside, as one that averts risk or comes from a user's file."""
-    return cost is not None and (hasattr(cost, "program") or _has_program(getattr(cost, "cost", None)))
-
-
-def shown_action(cost: Cost, action: Tensor) -> Tensor:
-    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs."""
-    return action[..., : action.shape[-1] - getattr(cost, "hidden_parts", 0)]
+def requires_eager(cost: Cost) -> bool:
+    """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own."""
+    return vector_cost(cost) is not None and torch.compiler.is_compiling()
 
 
 def has_closed_form(cost: Cost, samples: Tensor) -> bool:
     """Whether the cost states the best action of such members by a formula, with the parameters that it has."""
-    return isinstance(cost, ClosedFormCost) and cost.best_action(samples) is not None
+    formula = closed_form_of(cost)
+    return formula is not None and formula(samples) is not None
 
 
 def states_convexity(cost: Cost) -> bool:
@@ -106,10 +261,11 @@ def states_convexity(cost: Cost) -> bool:
 
     A class that inherits this word but not the call it was said of has to say it again.
     """
-    stated = getattr(cost, "convex", False)
+    inner = unwrapped(cost)
+    stated = getattr(inner, "convex", False)
     if not isinstance(stated, bool):
         raise CostError(f"convex must be True or False, got {stated!r}")
-    kinds = type(cost).__mro__
+    kinds = type(inner).__mro__
     calling = next((kind for kind in kinds if "__call__" in vars(kind)), object)
     stating = next((kind for kind in kinds if "convex" in vars(kind)), calling)  # else the object itself says it
     return stated and issubclass(stating, calling)
@@ -129,7 +285,7 @@ def require_cost(cost: object) -> None:
         raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    if not (hasattr(cost, "program") or hasattr(cost, "find_action")):  # which have limits of their own, and check them
+    if vector_cost(cost) is None:  # which has limits of its own, and checks them
         require_bounds(cost.lower, cost.upper)
 
 

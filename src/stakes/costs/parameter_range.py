@@ -153,9 +153,7 @@ class RangedParameter:
 
 def ranged_parameter(cost: object) -> RangedParameter | None:
     """The parameter of the cost that is a range; None where all are numbers."""
-    own = _ranges(cost)
-    if not own and hasattr(cost, "hidden_parts"):
-        return ranged_parameter(getattr(cost, "cost", None))
+    own = _ranges(_plain(cost))
     return own[0] if own else None
 
 
@@ -167,10 +165,8 @@ def refuse_range(cost: object) -> None:
 
 def parameter_value(cost: object, name: str) -> float | None:
     """The number that the cost has for a parameter; None where it has none of that name."""
-    value = getattr(cost, name, None)
-    if value is None and hasattr(cost, "hidden_parts"):
-        return parameter_value(getattr(cost, "cost", None), name)
-    return float(value) if isinstance(value, int | float) else None
+    values = (getattr(each, name, None) for each in (cost, _plain(cost)))
+    return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
 def with_parameter(cost: "Cost", name: str, value: "Parameter") -> "Cost":
@@ -192,6 +188,11 @@ def checked_at_both_ends(cost: object) -> bool:
         for end in (each.range.low, each.range.high):
             replace(cast(Any, cost), **{each.name: end})
     return bool(ranges)
+
+
+def _plain(cost: object) -> object:
+    """The cost whose parameters they are: the plain one of a decision averse to risk."""
+    return getattr(cost, "plain", cost)
 
 
 def _ranges(cost: object) -> list[RangedParameter]:

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.cvar import plain_cost_of, risk_of
-from stakes.costs.cost import Cost
+from stakes.actions.cvar import risk_of
+from stakes.costs.cost import Cost, action_parts, part_names, plain_cost_of
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.programs.vector_actions import BINDS, ProgramCost, action_parts, part_names
+from stakes.programs.scenario_program import BINDS, program_cost
 from stakes.scores.decision_score import climatology_action
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
@@ -28,7 +28,7 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     Raises where there is no such case. NaN, and an infinite cost that is no program's, are left for others to refuse.
     """
     costs = [metrics[name] for name in ("cost", "expected_cost", *_PLAIN) if name in metrics]
-    infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & isinstance(plain_cost_of(cost), ProgramCost))
+    infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & (program_cost(plain_cost_of(cost)) is not None))
     if infinite.all() and len(infinite):
         raise CostError(
             f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
@@ -135,13 +135,13 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
 
 def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[str, ...]:
     """A sentence where today's action breaks limits that a decision with several parts has."""
-    plain = plain_cost_of(cost)
-    if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
+    program = program_cost(plain_cost_of(cost))
+    if action is None or program is None or action_parts(cost, outcomes) == 1:
         return ()
     given = torch.as_tensor(np.asarray(action, dtype=np.float64))
     given = given[~given.isnan().any(-1)]
     unknown = given.new_zeros(len(given), 1, outcomes)
-    broken = int((plain.program(outcomes).slack(given, unknown) < -BINDS).sum())
+    broken = int((program.program(outcomes).slack(given, unknown) < -BINDS).sum())
     if not broken:
         return ()
     return (
@@ -207,7 +207,7 @@ def part_by_part(metrics: Mapping[str, NDArray[Any]], cost: Cost, outcomes: Sequ
     action = metrics["action"]
     if action.ndim == 1:
         return dict(metrics)
-    named = zip(part_names(cost, outcomes, action.shape[1]), action.T, strict=True)
+    named = zip(part_names(cost, outcomes), action.T, strict=True)
     return {**{f"action_{name}": part for name, part in named}, **{k: v for k, v in metrics.items() if k != "action"}}
 
 

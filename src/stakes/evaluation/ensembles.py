@@ -8,13 +8,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, has_part_of_each
 from stakes.data.forecasts.columns import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS, Region
-from stakes.programs.vector_actions import has_part_of_each
 
 _Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
 _MEMBER, _SEED, _TIME, _LEVEL, _PART = "number", "seed", "time", "level", "part"
@@ -60,7 +59,7 @@ def evaluate(
     blank = members.isel(dict.fromkeys((_MEMBER, *sites), 0), drop=True).transpose(*cases).drop_attrs()
     _require_free(blank, metrics)
     parts = metrics["action"].shape[1:]
-    of_sites = bool(parts) and has_part_of_each(cost, forecast.shape[2], parts[0])
+    of_sites = bool(parts) and has_part_of_each(cost, forecast.shape[2])
     action = _action(metrics["action"], complete, blank, members, site if of_sites else None)
     variables = {
         name: action if name == "action" else _on_all_cases(values, complete, blank) for name, values in metrics.items()

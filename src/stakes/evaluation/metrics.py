@@ -8,15 +8,15 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from stakes.actions.cvar import plain_cost_of, risk_of
+from stakes.actions.cvar import risk_of
 from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
-from stakes.costs.cost import Cost, at_bounds, shown_action
+from stakes.costs.cost import Cost, at_bounds, plain_cost_of, shown_action, total_of, vector_cost
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.errors import SettingError, ShapeError
-from stakes.programs.vector_actions import BINDS, ProgramCost, VectorCost
+from stakes.programs.scenario_program import BINDS, program_cost
 from stakes.scores.decision_score import case_parts, mean_cost, realised_cost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
@@ -137,12 +137,12 @@ class Assessor:
     def _interior(self, action: Tensor, members: Tensor) -> Tensor:
         """Whether no bound, and no limit of several parts, binds, (N,)."""
         plain = plain_cost_of(self.cost)
-        if isinstance(plain, ProgramCost):
-            program = plain.program(members.shape[-1], action.device)
+        if (stated := program_cost(plain)) is not None:
+            program = stated.program(members.shape[-1], action.device)
             return program.slack(action.double(), members, self.weights) > BINDS
-        if isinstance(plain, VectorCost):  # a function, whose limits only its solver knows
+        if vector_cost(plain) is not None:  # a function, whose limits only its solver knows
             return solve_action(plain, members, weights=self.weights).interior
-        at_lower, at_upper = at_bounds(plain, action)
+        at_lower, at_upper = at_bounds(plain, action, members, self.weights)
         return ~at_lower & ~at_upper
 
     def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:
@@ -190,7 +190,7 @@ class Assessor:
 
     def total(self, values: Tensor) -> Tensor:
         """Outcomes (..., D) to the one number of each case, (...)."""
-        of_cost = getattr(self.cost, "total", None)
+        of_cost = total_of(self.cost)
         return of_cost(values) if of_cost is not None and values.shape[-1] > 1 else values.mean(-1)
 
 

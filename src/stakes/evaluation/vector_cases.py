@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.solve import solve_action
-from stakes.costs.cost import Cost, shown_action
+from stakes.costs.cost import Cost, action_parts, part_names, shown_action
+from stakes.programs.scenario_program import program_cost
 from stakes.programs.shadow_prices import LimitPrices, limit_prices
-from stakes.programs.vector_actions import ProgramCost, action_parts, part_names
 
 Floats = NDArray[np.float64]
 Draw = Callable[[NDArray[np.int64], int | None], Tensor]
@@ -86,7 +86,7 @@ def judged_parts(
     chosen = {"the last case": last, "a case of median cost": order[last // 2], "the dearest case": order[last]}
     every = np.linspace(0, last, min(len(paid), _MOST_CASES)).round().astype(np.int64)
     limits: tuple[LimitWorth, ...] = ()
-    if isinstance(cost, ProgramCost):
+    if program_cost(cost) is not None:
         limits = _worth(limit_prices(cost, draw(every, _MOST_MEMBERS), outcomes, weights=weights))
     rows = np.array([*chosen.values()], dtype=np.int64)
     members = draw(rows, None)
@@ -94,7 +94,7 @@ def judged_parts(
         shown_case(cost, outcomes, members[place], outcome[row], name, int(row), weights)
         for place, (name, row) in enumerate(chosen.items())
     )
-    return JudgedParts(tuple(outcomes), part_names(cost, outcomes, count), shown, limits, len(every))
+    return JudgedParts(tuple(outcomes), part_names(cost, outcomes), shown, limits, len(every))
 
 
 def shown_case(
@@ -122,7 +122,7 @@ def binding_limits(
     cost: Cost, outcomes: Sequence[str], members: Tensor, weights: Tensor | None = None
 ) -> tuple[BindingLimit, ...]:
     """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk."""
-    if not isinstance(cost, ProgramCost):
+    if program_cost(cost) is None:
         return ()
     prices = limit_prices(cost, members, outcomes, weights=weights)
     binding = [

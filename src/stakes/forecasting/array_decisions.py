@@ -8,14 +8,13 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, has_part_of_each, is_separable
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.grids import forecast_array
 from stakes.data.forecasts.quantiles import Pair, TailShape, weighted_quantiles
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.forecasting.decisions import member_parts, solve_decisions
-from stakes.programs.vector_actions import PartlyFree, has_part_of_each
 
 _Floats = NDArray[np.float64]
 _RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")
@@ -74,7 +73,7 @@ def decide_array(
     decided = solve_decisions(cost, member_parts(samples), levels, double=True, weights=weights)
     require_finite_costs(decided.expected_cost[~decided.unanswered])
     blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
-    of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1], decided.action.shape[1])
+    of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1])
     results = {"action": _by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
     results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
     if decided.gap is not None:
@@ -121,7 +120,7 @@ def _of_quantiles(
     bounds: Pair | Literal["auto"] | None,
 ) -> tuple[_Floats, torch.Tensor]:
     """Members (n, M, D) and their weights (M,)."""
-    if quantiles.shape[2] > 1 and not isinstance(cost, PartlyFree):
+    if quantiles.shape[2] > 1 and not is_separable(cost):
         raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
     if number not in forecast.coords:
         raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")

@@ -10,17 +10,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.cvar import plain_cost_of
+from stakes.actions.cvar import risk_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.files import OwnCost, user_cost_errors
-from stakes.costs.cost import Cost, at_bounds, bounds_of, shown_action
+from stakes.cost_spec.files import user_cost_errors
+from stakes.costs.cost import Cost, at_bounds, bounds_of, part_names, plain_cost_of, shown_action, vector_cost
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
+from stakes.programs.scenario_program import program_cost
 from stakes.programs.storage import ArbitrageCost
-from stakes.programs.vector_actions import ProgramCost, VectorCost, action_unit, part_names
 from stakes.scores.decision_score import case_parts, mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
@@ -148,8 +148,7 @@ def decision_table(
         decisions = Decisions.joined(solved)
     require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
     names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
-    parts = 1 if decisions.action.ndim == 1 else decisions.action.shape[1]
-    table = decisions.table(index, part_names(cost, names, parts), names)
+    table = decisions.table(index, part_names(cost, names), names)
     if ranged is not None:
         table.insert(1, ranged.name, np.asarray(parameter))
     return table
@@ -175,13 +174,13 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
 
 def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Decisions:
     with user_cost_errors(cost):
-        exact = samples.double() if isinstance(cost, ProgramCost | VectorCost) else samples
+        exact = samples if vector_cost(cost) is None else samples.double()
         solution = solve_action(cost, exact, weights=weights)
         shown = shown_action(cost, solution.action)
-        several, program = shown.shape[-1] > 1, isinstance(plain_cost_of(cost), ProgramCost)
+        several, program = shown.shape[-1] > 1, program_cost(plain_cost_of(cost)) is not None
         plain = _plain_expected_cost(cost, solution.action, exact, weights)
         quantiles = _quantiles(cost, samples, levels, double, weights, several)
-    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact, weights))
+    at_lower, at_upper = at_bounds(cost, solution.action, exact, weights)
     action = _within_bounds(cost, shown) if double else shown.numpy()
     dtype = torch.float64 if double else samples.dtype
     return Decisions(
@@ -203,9 +202,9 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
 
 def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor | None:
     """The mean cost (n,) of actions that are averse to risk, without the aversion; None for any other cost."""
-    if (plain_cost := getattr(cost, "plain_cost", None)) is None:
+    if (risk := risk_of(cost)) is None:
         return None
-    mean = mean_cost(plain_cost, action, samples, weights)
+    mean = mean_cost(risk.plain_cost, action, samples, weights)
     return torch.where(action.isnan().any(-1), torch.nan, mean)
 
 
@@ -270,7 +269,7 @@ def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | N
 
 def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
     """A sentence where a battery charges and discharges at once."""
-    if not isinstance(plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost), ArbitrageCost):
+    if not isinstance(plain_cost_of(cost), ArbitrageCost):
         return ()
     charge, discharge = (table.filter(regex=f"^action_{way}_").to_numpy() for way in ("charge", "discharge"))
     most = np.maximum(charge, discharge).max(axis=1, keepdims=True)

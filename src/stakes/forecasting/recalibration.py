@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.actions.cvar import risk_of
 from stakes.argument_checks import require_one_of
 from stakes.cost_spec.files import user_cost_errors
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, is_separable, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.quantiles import Pair
 from stakes.errors import SettingError, ShapeError
@@ -25,7 +25,6 @@ from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
 from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
 from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms, fit_error_model, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.programs.vector_actions import PartlyFree, ProgramCost, VectorCost
 from stakes.scores.decision_score import DecisionScore, realised_costs
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
@@ -257,7 +256,7 @@ class DecisionTraining:
 
 def _step(cost: Cost, count: int) -> int:
     """Which of so many members are decided from: every so-manieth, where every action takes a solver."""
-    if isinstance(cost, PartlyFree) or not isinstance(cost, ProgramCost | VectorCost):
+    if is_separable(cost) or vector_cost(cost) is None:
         return 1
     risk = risk_of(cost)
     least = _SOLVED_MEMBERS if risk is None else max(_SOLVED_MEMBERS, _IN_THE_TAIL / (1 - risk.level))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.costs.cost import Cost, TotalCost
+from stakes.costs.cost import Cost, total_of
 from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.quantiles import Pair, within_bounds
@@ -141,7 +141,7 @@ class _ForecasterSelection:
     def _steps(self) -> list[str]:
         """The candidates above climatology."""
         plan = self.network.training
-        total = isinstance(plan.cost, TotalCost) and plan.train.outcome.shape[1] > 1
+        total = total_of(plan.cost) is not None and plan.train.outcome.shape[1] > 1
         wanted = {
             "linear": True,
             "network": True,

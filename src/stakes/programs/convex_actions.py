@@ -1,19 +1,18 @@
 """Vector actions for any convex cost, bounds and linear limits: a primal-dual Newton method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from stakes.argument_checks import check_finite, known_false, known_on_host, require_count, require_positive
-from stakes.costs.cost import Parameter, refuse_numpy, require_bounds, states_convexity
+from stakes.costs.cost import ActionSolution, Parameter, VectorCost, refuse_numpy, require_bounds, states_convexity
 from stakes.costs.derivatives import ExpectedCost, slope_and_hessian, slope_of
 from stakes.costs.member_weights import mean_of_members
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.programs.scenario_program import ScenarioProgram, warn_of_parameters
-from stakes.programs.vector_actions import BINDS, ProgramAction
+from stakes.programs.scenario_program import BINDS, ScenarioProgram, warn_of_parameters
 from stakes.programs.vector_cost import parameter_parts
 
 _TO_THE_LIMIT = 0.99  # of the way to the nearest limit
@@ -187,7 +186,7 @@ _KEPT = 1e-9  # the least slack and price, in units of the case, that a gradient
 
 
 @dataclass(frozen=True, eq=False)
-class ConvexCost:
+class ConvexCost(VectorCost):
     """A torch function of an action with many parts, meant to be convex in it, as a cost; see `cost_function`."""
 
     function: Callable[[Tensor, Tensor], Tensor]  # f(action, outcome), as in `cost_function`
@@ -196,6 +195,7 @@ class ConvexCost:
     parts: int  # a, how many parts an action has
     limits: Limits | None = None  # (G, g) for G a <= g, or (G, g, E, e) with E a = e besides; None for bounds alone
     convex: bool = False
+    convex_by_word: ClassVar[bool] = True
     _within: "dict[torch.device, _Within]" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -220,30 +220,54 @@ class ConvexCost:
                 f"{tuple(action.shape)} and outcome {tuple(outcome.shape)}: {error}"
             ) from error
 
-    def find_action(
-        self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
-    ) -> ProgramAction:
-        """The best action of each forecast."""
-        if solver is not None and not isinstance(solver, BarrierNewton):
-            raise SettingError(f"solver must be a BarrierNewton for this cost, got {solver!r}")
-        if gradient:
-            limits = {f"limits[{place}]": number for place, number in enumerate(self.limits or ())}
-            warn_of_parameters({"lower": self.lower, "upper": self.upper, **limits})
+    def part_count(self, outcomes: int) -> int:
+        """How many parts an action has."""
+        return self.parts
+
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """Those of the outcomes where there is a part for each, else numbers."""
+        return tuple(outcomes) if len(outcomes) == self.parts else tuple(map(str, range(1, self.parts + 1)))
+
+    def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
+        """The best action of each forecast, (..., A), differentiable in the members."""
+        limits = {f"limits[{place}]": number for place, number in enumerate(self.limits or ())}
+        warn_of_parameters({"lower": self.lower, "upper": self.upper, **limits})
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
         expected = self._expected(within, weights)
-        with torch.no_grad():
-            fixed = members.detach()
-            solution = (solver or BarrierNewton())(
-                lambda x: expected(x, fixed), within.limits, within.start, within.width
-            )
-            slope, hessian = slope_and_hessian(lambda x: expected(x, fixed), solution.x)
-            value = expected(solution.x, fixed)
-            best = within.judged(solution, value, slope, hessian)
-            if not gradient:  # on an accelerator eigenvalues make the host wait
-                return best._replace(curvature=torch.linalg.eigvalsh(hessian.nan_to_num())[..., 0])
+        solution, hessian, judged = self._searched(within, expected, members.detach(), solver)
         moves = torch.func.grad(lambda x: expected(x, members).sum())(solution.x)
-        moved = within.moved(solution, hessian, best.solved, moves - moves.detach())
-        return best._replace(action=best.action + moved)
+        return judged.action + within.moved(solution, hessian, judged.solved, moves - moves.detach())
+
+    def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
+        """The best action of each forecast with its certificate."""
+        within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
+        solution, hessian, judged = self._searched(within, self._expected(within, weights), members, solver)
+        shares, no = None if weights is None else weights.movedim(-1, 0), torch.zeros_like(judged.solved)
+        return ActionSolution(
+            action=judged.action,
+            expected_cost=mean_of_members(self(judged.action, members.movedim(-2, 0)), shares, 0),
+            interior=judged.interior,
+            residual=solution.error,
+            converged=judged.solved,
+            curvature=torch.linalg.eigvalsh(hessian.nan_to_num())[..., 0],
+            certified=judged.solved & self.convex,
+            gap=judged.gap if self.convex else torch.full_like(judged.gap, torch.nan),
+            infeasible=no,
+            unbounded=no,
+        )
+
+    @torch.no_grad()
+    def _searched(
+        self, within: "_Within", expected: Callable[[Tensor, Tensor], Tensor], members: Tensor, solver: object
+    ) -> tuple[BarrierSolution, Tensor, "_Judged"]:
+        """Where the search ended, the second derivatives there, and the action."""
+        if solver is not None and not isinstance(solver, BarrierNewton):
+            raise SettingError(f"solver must be a BarrierNewton for this cost, got {solver!r}")
+        solution = (solver or BarrierNewton())(
+            lambda x: expected(x, members), within.limits, within.start, within.width
+        )
+        slope, hessian = slope_and_hessian(lambda x: expected(x, members), solution.x)
+        return solution, hessian, within.judged(solution, expected(solution.x, members), slope, hessian)
 
     def violates_convexity(self, samples: Tensor, weights: Tensor | None) -> Tensor:
         """Whether the expected cost of a forecast is seen not to be convex, (...), bool: that it is not proves nothing.
@@ -281,6 +305,15 @@ class ConvexCost:
                 f"outcome {tuple(members.shape)}, got {came}"
             )
         return costs
+
+
+class _Judged(NamedTuple):
+    """An action (..., A), and what is known of it, (...) each."""
+
+    action: Tensor
+    gap: Tensor  # by how much another action could cost less at most, if f is convex
+    solved: Tensor
+    interior: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,8 +371,8 @@ class _Within:
             inside.append(self.start + way / reach)
         return inside
 
-    def judged(self, solution: BarrierSolution, value: Tensor, slope: Tensor, hessian: Tensor) -> ProgramAction:
-        """The action with its certificate."""
+    def judged(self, solution: BarrierSolution, value: Tensor, slope: Tensor, hessian: Tensor) -> "_Judged":
+        """The action, and what is known of it."""
         G, g, E, e = self._own
         x, prices = solution.x, solution.price[..., : len(G)]
         left = slope + prices @ G + solution.nu @ E
@@ -349,8 +382,7 @@ class _Within:
         interior = (self.limits.slack(x) / self.limits.room).amin(-1) > BINDS
         solved = small & _curves_upwards(hessian) & torch.isfinite(value)
         action = self.lower + torch.minimum(x.clamp(min=0.0), self.width)
-        unknown, no = torch.full_like(gap, torch.nan), torch.zeros_like(solved)
-        return ProgramAction(action, gap, solution.error, solved, interior, unknown, no, no)
+        return _Judged(action, gap, solved, interior)
 
     def moved(self, solution: BarrierSolution, hessian: Tensor, solved: Tensor, change: Tensor) -> Tensor:
         """How the action moves with the slope, (..., A); it stays where it is not solved."""

@@ -12,14 +12,7 @@ from stakes.errors import CostError
 from stakes.programs.gradient import implicit_change
 from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, largest
 from stakes.programs.recourse import ChargedRecourse
-from stakes.programs.scenario_program import ScenarioProgram, warn_of_parameters
-
-
-class CVaRSolution(NamedTuple):
-    """The best actions of a batch of cases (...)."""
-
-    action: Tensor  # the best action and its threshold, (..., A + 1), in double precision
-    solution: ProgramSolution  # all that the solver says, with the cases in one axis (B,)
+from stakes.programs.scenario_program import ScenarioProgram, SolvedProgram, warn_of_parameters
 
 
 class _Widened(NamedTuple):
@@ -45,8 +38,8 @@ class CVaRProgram(NamedTuple):
         solver: InteriorPoint | None = None,
         *,
         gradient: bool = False,
-    ) -> CVaRSolution:
-        """The best action of each forecast, and the threshold."""
+    ) -> SolvedProgram:
+        """The best action of each forecast and its threshold, (..., A + 1), in double precision."""
         if self.program.Q is not None and bool(self.program.Q.any()):
             raise CostError("CVaRCost needs a recourse with linear costs, got a program with Q")
         cases, members = samples.shape[:-2], samples.shape[-2]
@@ -65,7 +58,7 @@ class CVaRProgram(NamedTuple):
         own = action[:, :-1].reshape(*cases, self.program.parts)
         beyond = (action[:, -1:] * wide.unit + wide.origin).reshape(*cases, 1)
         always = self.program.own_cost(own, samples.new_zeros(samples.shape[-1]))[..., None]
-        return CVaRSolution(torch.cat([own, beyond + always], -1), solution)
+        return SolvedProgram(torch.cat([own, beyond + always], -1), solution)
 
     def _slopes(self, samples: Tensor) -> Tensor:
         """What the action costs by each member, p_y y, (B, M, A), or (B, 1, A) of zeros where that is nothing."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from stakes.errors import CostError, ShapeError, did_you_mean
-from stakes.programs.scenario_program import ScenarioProgram, warn_of_parameters
+from stakes.programs.scenario_program import ProgramCost, ScenarioProgram, warn_of_parameters
 
 _LONGEST = 1000  # characters of a text
 
@@ -497,11 +497,12 @@ def _simplest(rows: dict[str, Tensor]) -> dict[str, Any]:
     return rows | {name: rows[name][order] for name in ("T", "h_y", "h")} | {"W": W[order].diagonal()}
 
 
+_FROM_ONE_TO_THE_NEXT = re.compile(r"\b(change|so_far)\b")
 _TRIED = 3  # outcomes with which words are tried where nothing says how many there are
 
 
 @dataclass(frozen=True, repr=False)
-class Program:
+class Program(ProgramCost):
     """A decision with many parts, stated in words; it is a cost like any other.
 
     `decide` is decided before the outcomes are known and `recourse`, never negative, once they are, as cheaply as
@@ -638,6 +639,12 @@ class Program:
         """
         rows = [each for each in self._matrices(len(outcomes)).limit_rows() if not each.row.equation]
         return tuple((each.name, place) for each in rows for place in each.places(outcomes))
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether a limit or a recourse constraint is about neighbours, or about all outcomes so far."""
+        words = (*self.limits.values(), *self.recourse_constraints.values())
+        return any(_FROM_ONE_TO_THE_NEXT.search(each) for each in words)
 
     def _matrices(self, outcomes: int) -> ProgramMatrices:
         return ProgramMatrices(

@@ -1,7 +1,7 @@
 """Vector decisions as scenario programs: their matrices, their best action and its gradient."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
@@ -9,12 +9,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.argument_checks import check_finite, known_false, shown_numbers
-from stakes.costs.member_weights import counted
-from stakes.errors import CostError, NonFiniteError, ShapeError, StakesWarning
+from stakes.argument_checks import check_finite, known_false, known_on_host, shown_numbers
+from stakes.costs.cost import ActionSolution, VectorCost, unwrapped
+from stakes.costs.member_weights import counted, mean_of_members
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesWarning
 from stakes.programs.gradient import implicit_change
 from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, recourse_alone, tidied
 from stakes.programs.recourse import Recourse, split
+
+BINDS = 1e-6
+"""The distance from a limit, relative to the action, up to which it binds."""
 
 _ROUNDING = 1e-9  # of the largest number of a matrix
 
@@ -424,3 +428,72 @@ def _size_of_rows(rows: Tensor) -> Tensor:
 
 def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
     return 0.0 if matrix is None else (matrix @ mean[..., None])[..., 0]
+
+
+class ProgramCost(VectorCost):
+    """A cost whose best action is that of a scenario program."""
+
+    def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
+        """The matrices of the program for so many outcomes."""
+        raise NotImplementedError
+
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """What no action changes of the cost, beside that of the program, (...)."""
+        raise NotImplementedError
+
+    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """For each limit G a <= g the parameter that it is of, and where it holds."""
+        rows = self.program(len(outcomes)).G
+        return tuple(("limit", str(row)) for row in range(1, 1 + (0 if rows is None else len(rows))))
+
+    def part_count(self, outcomes: int) -> int:
+        """How many parts an action has."""
+        return self.program(outcomes).parts
+
+    def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+        """How large an action is that matters in each case, (...)."""
+        return self.program(samples.shape[-1], samples.device).unit(samples, weights)
+
+    def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
+        """The best action of each forecast, (..., A), differentiable in the members."""
+        program = self.program(samples.shape[-1], samples.device)
+        return program.solve(samples, weights, required_interior_point(solver), gradient=True).action
+
+    def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
+        """The best action of each forecast with its certificate."""
+        program = self.program(samples.shape[-1], samples.device)
+        action, solution = program.solve(samples, weights, required_interior_point(solver))
+        cases, members = samples.shape[:-2], samples.double().movedim(-2, 0)
+        shares = None if weights is None else weights.movedim(-1, 0)
+        if known_on_host(solution.solved.all()):
+            value = solution.objective.reshape(cases) + mean_of_members(self.fixed_cost(members), shares, 0)
+        else:
+            value = mean_of_members(self(action, members), shares, 0)
+        return certified(program, action, value, solution, program.slack(action, samples, weights) > BINDS)
+
+    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ProgramCost", Tensor, Tensor | float]:
+        """The same decision about members nearer to zero, these members, and how far they were moved, (..., 1)."""
+        return self, samples, 0.0
+
+
+def certified(
+    program: ScenarioProgram, action: Tensor, value: Tensor, solution: ProgramSolution, interior: Tensor
+) -> ActionSolution:
+    """Actions (..., A) and their expected cost (...), with what the solver says of them."""
+    names = ("residual", "solved", "gap", "infeasible", "unbounded")
+    residual, solved, gap, infeasible, unbounded = (getattr(solution, name).reshape(value.shape) for name in names)
+    curvature = program.least_curvature.expand(value.shape)
+    return ActionSolution(action, value, interior, residual, solved, curvature, solved, gap, infeasible, unbounded)
+
+
+def required_interior_point(solver: object) -> InteriorPoint | None:
+    """The solver, which must be one for programs; None for the default one."""
+    if solver is not None and not isinstance(solver, InteriorPoint):
+        raise SettingError(f"solver must be an InteriorPoint for a decision with many parts, got {solver!r}")
+    return solver
+
+
+def program_cost(cost: object) -> ProgramCost | None:
+    """The cost as one whose best action is that of a scenario program; None where it is not."""
+    inner = unwrapped(cost)
+    return inner if isinstance(inner, ProgramCost) else None

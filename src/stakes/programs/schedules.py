@@ -3,17 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from stakes.argument_checks import known_false, number_on_host, require_finite, require_positive, shown_numbers
-from stakes.costs.cost import Parameter
+from stakes.argument_checks import (
+    known_false,
+    known_on_host,
+    number_on_host,
+    require_finite,
+    require_positive,
+    shown_numbers,
+)
+from stakes.costs.cost import ActionSolution, Parameter
 from stakes.costs.member_weights import mean_of_members
 from stakes.errors import CostError
-from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.interior_point import InteriorPoint
+from stakes.programs.scenario_program import BINDS, ProgramCost, ScenarioProgram, required_interior_point
 from stakes.programs.vector_cost import (
     AT_BOUND,
     BETWEEN,
@@ -27,15 +35,15 @@ from stakes.programs.vector_cost import (
 )
 
 
-class BudgetedAction(NamedTuple):
-    """The best actions of B cases, and the proof of it."""
+class ExactAction(NamedTuple):
+    """The best actions of some cases, and the proof of it."""
 
-    action: Tensor  # (B, A), differentiable in the members
-    gap: Tensor  # by how much another action could cost less at most, (B,)
-    residual: Tensor  # by how much the budget, or the condition of a minimum, is violated, in units of the case, (B,)
+    action: Tensor  # (..., A), in double precision, differentiable in the members
+    gap: Tensor  # by how much another action could cost less at most, in the cost's unit, (...)
+    residual: Tensor  # by how much a limit, or the condition of a minimum, is violated, in units of the case, (...)
 
 
-def budgeted_action(costs: PartCosts, samples: Tensor, budget: Tensor) -> BudgetedAction:
+def budgeted_action(costs: PartCosts, samples: Tensor, budget: Tensor) -> ExactAction:
     """The best action of each case whose budget is less than the parts alone would take; others have none."""
     saved = costs.prices[..., None] * (1 - costs.below[..., :-1]) - costs.long[..., None]  # (B, A, M), falling
     ends = pad(costs.members.clamp(min=0.0), (1, 0))  # of the stretches, (B, A, M + 1)
@@ -46,7 +54,7 @@ def budgeted_action(costs: PartCosts, samples: Tensor, budget: Tensor) -> Budget
     )
     left, room = budget - least.sum(-1, keepdim=True), (most - least).sum(-1, keepdim=True)
     action = least + left / torch.where(room > 0, room, 1.0) * (most - least)
-    return BudgetedAction(action, *_allocation_proof(costs, action.detach(), budget, worth))
+    return ExactAction(action, *_allocation_proof(costs, action.detach(), budget, worth))
 
 
 def _worth(saved: Tensor, length: Tensor, budget: Tensor) -> Tensor:
@@ -74,23 +82,15 @@ def _allocation_proof(costs: PartCosts, action: Tensor, budget: Tensor, worth: T
     return gap, torch.maximum(wrong / costs.prices.amax(-1), off / budget[:, 0])
 
 
-class RampedAction(NamedTuple):
-    """The best actions of B cases, and the proof of it."""
-
-    parts: PartAction  # the actions and what they move with
-    gap: Tensor  # by how much another action could cost less at most, (B,)
-    residual: Tensor  # by how much a limit, or the condition of a minimum, is violated, in units of the case, (B,)
-
-
-def ramped_action(costs: PartCosts, free: Tensor, ramp: Tensor) -> RampedAction:
-    """The best action of each case."""
+def ramped_action(costs: PartCosts, free: Tensor, ramp: Tensor) -> tuple[PartAction, Tensor, Tensor]:
+    """The best action of each case, its gap and its residual, (B,) each."""
     # No best action leaves the free ones; numbers far beyond them, such as a bound in place of none, would cost digits.
     ends = torch.cat([free, costs.mean], -1)
     spread = ends.amax(-1, keepdim=True) - ends.amin(-1, keepdim=True) + ramp
     costs = replace(costs, lower=torch.maximum(costs.lower, free.amin(-1, keepdim=True) - ramp))
     limits = _limits(free, ramp)
     best = _schedule(_parts(costs, limits, spread), limits, ROUNDING * costs.prices.sum(-1, keepdim=True), ramp)
-    return RampedAction(best, *_schedule_proof(costs, ramp, best.action, spread))
+    return best, *_schedule_proof(costs, ramp, best.action, spread)
 
 
 class _Slope(NamedTuple):
@@ -313,23 +313,108 @@ def _prices(slopes: SlopeRange, highest: Tensor) -> Tensor:
     return least + (allowed - least).flip(-1).cummin(-1).values.flip(-1)
 
 
-class FreeAction(NamedTuple):
-    """The best action without the limits that join its parts."""
-
-    action: Tensor  # part by part, (..., A), differentiable in the members
-    allowed: Tensor  # whether it meets these limits, so that it is the best action, (...), bool
+_PROVEN = 1e-9  # the largest residual of an exact action whose proof holds
 
 
-class JoinedAction(NamedTuple):
-    """The best action with all limits."""
+class SeparableCost(ProgramCost):
+    """A program whose parts are separable but for limits that join them: it is solved exactly, without a solver."""
 
-    action: Tensor  # (..., A), in double precision, differentiable in the members
-    gap: Tensor  # by how much another action could cost less at most, in the cost's unit, (...)
-    residual: Tensor
+    separable: ClassVar[bool] = True
+    action_is_outcome: ClassVar[bool] = True
+
+    def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
+        """The best action with all limits."""
+        raise NotImplementedError
+
+    def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
+        """Whether actions (B, A) of these cases meet the limits that join their parts, (B,)."""
+        raise NotImplementedError
+
+    def free_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The best action part by part, (..., A), without these limits."""
+        costs = PartCosts.of(self, samples, weights)
+        return costs.with_gradient(costs.best(), *_in_one_axis(samples, weights)).reshape(_of_cases(samples))
+
+    def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
+        """The best action of each forecast, (..., A), differentiable in the members where it is proven."""
+        solver = required_interior_point(solver)
+        if solver is not None and solver.smoothing is None:
+            return self._free_or_solved(samples, weights, solver, gradient=True)[0]
+        exact, solved = self._proven(samples, weights)
+        if solver is None:
+            return torch.where(solved[..., None], exact.action, exact.action.detach())
+        smooth = super().best_action(samples, weights, solver)
+        return exact.action.detach() + (smooth - smooth.detach())
+
+    def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
+        """The best action of each forecast with its certificate."""
+        solver, program = required_interior_point(solver), self.program(samples.shape[-1], samples.device)
+        reasons: Sequence[Tensor]
+        if solver is not None and solver.smoothing is None:
+            action, gap, residual, solved, *reasons = self._free_or_solved(samples, weights, solver)
+        else:
+            (action, gap, residual), solved = self._proven(samples, weights)
+            reasons = _why_unproven(program, samples, weights, solved)
+        members, shares = samples.double().movedim(-2, 0), None if weights is None else weights.movedim(-1, 0)
+        value = mean_of_members(self(action, members), shares, 0)
+        interior = program.slack(action, samples, weights) > BINDS
+        curvature = program.least_curvature.expand(value.shape)
+        return ActionSolution(action, value, interior, residual, solved, curvature, solved, gap, *reasons)
+
+    def _proven(self, samples: Tensor, weights: Tensor | None) -> tuple[ExactAction, Tensor]:
+        """The exact action, and whether its proof holds, (...)."""
+        exact = self.exact_action(samples, weights)
+        return exact, _known(samples) & (exact.residual <= _PROVEN) & torch.isfinite(exact.gap)
+
+    def _free_or_solved(
+        self, samples: Tensor, weights: Tensor | None, solver: InteriorPoint, *, gradient: bool = False
+    ) -> list[Tensor]:
+        """In closed form where that meets all limits, else by the program: action, gap, residual, solved, reasons."""
+        near, members, middle = self.centred(samples, weights)
+        costs, nearby = PartCosts.of(near, members, weights), near.program(samples.shape[-1], samples.device)
+        free, known = costs.best(), _known(samples).flatten()
+        nothing, no = torch.zeros_like(free.action[:, 0]), torch.zeros_like(known)
+        alone = costs.with_gradient(free, *_in_one_axis(members, weights)), nothing, nothing, known, no, no
+
+        def solve(places: Tensor | None) -> tuple[Tensor, ...]:
+            action, found = nearby.solve(members, weights, solver, gradient=gradient, places=places)
+            proof = found.gap, found.residual, found.solved, found.infeasible, found.unbounded
+            return action.reshape(-1, action.shape[-1]), *proof
+
+        action, *proof = redone(near.allowed(free.action, samples.shape[:-2]), alone, solve)
+        return [action.reshape(_of_cases(samples)) + middle, *(each.reshape(samples.shape[:-2]) for each in proof)]
+
+    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["SeparableCost", Tensor, Tensor | float]:
+        """The same decision about members nearer to zero, these members, and how far they were moved, (..., 1)."""
+        return self, samples, 0.0
+
+
+def _why_unproven(
+    program: ScenarioProgram, samples: Tensor, weights: Tensor | None, solved: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Where an exact action has no proof, whether the limits contradict each other or the cost is unbounded."""
+    left = (_known(samples) & ~solved).flatten()
+    infeasible, unbounded = torch.zeros_like(left), torch.zeros_like(left)
+    if known_on_host(left.any()):
+        places = left.nonzero()[:, 0]
+        again = program.solve(samples, weights, places=places).solution
+        infeasible = infeasible.index_copy(0, places, again.infeasible)
+        unbounded = unbounded.index_copy(0, places, again.unbounded)
+    return infeasible.reshape(solved.shape), unbounded.reshape(solved.shape)
+
+
+def _known(samples: Tensor) -> Tensor:
+    """Whether all members are finite, (...)."""
+    return torch.isfinite(samples.detach()).all(-1).all(-1)
+
+
+def _of_cases(samples: Tensor) -> tuple[int, ...]:
+    """The shape of actions with a part for each outcome, (..., A)."""
+    return (*samples.shape[:-2], samples.shape[-1])
 
 
 @dataclass(frozen=True)
-class ScheduleCost:
+class ScheduleCost(SeparableCost):
     """Commit a_t for every t of T, with y_t to come, and pay by t for what is short or long:
 
     c(a, y) = sum_t short relu(y_t - a_t) + long relu(a_t - y_t) + 1/2 quadratic (a_t - y_t)^2
@@ -400,16 +485,7 @@ class ScheduleCost:
         upper = None if self.upper is None else _double(self.upper) - middle
         return replace(self, lower=_double(self.lower) - middle, upper=upper), double - middle[..., None, :], middle
 
-    def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
-        """The best action without the ramp limit.
-
-        Args:
-            samples: Members (..., M, T).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
-        return _free_action(self, samples, weights)
-
-    def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
+    def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
         """The best action, exactly: within the ramp limit.
 
         Args:
@@ -417,8 +493,8 @@ class ScheduleCost:
             weights: What each member weighs, (..., M); None where all count alike.
         """
         if self.ramp is None:
-            action = self.free_action(samples, weights).action
-            return JoinedAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
+            action = self.free_action(samples, weights)
+            return ExactAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
         free = costs.best()
 
@@ -428,12 +504,17 @@ class ScheduleCost:
             return *best, *proof
 
         nothing = torch.zeros_like(free.action[:, 0])
-        *best, gap, residual = redone(self._allowed(free.action, cases), (*free, nothing, nothing), ramped)
+        *best, gap, residual = redone(self.allowed(free.action, cases), (*free, nothing, nothing), ramped)
         action = costs.with_gradient(PartAction(*best), *_in_one_axis(samples, weights))
-        return JoinedAction(action.reshape(*cases, samples.shape[-1]), gap.reshape(cases), residual.reshape(cases))
+        return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
-    def _allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether actions (B, T) meet the ramp limit, (B,)."""
+    def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
+        """Whether actions (B, T) meet the ramp limit, (B,).
+
+        Args:
+            action: The actions of all cases in one axis.
+            cases: The shape of the cases, (...).
+        """
         if self.ramp is None:
             return torch.ones_like(action[:, 0], dtype=torch.bool)
         return (action.diff(dim=-1).abs() <= self._ramps(cases, action.device)).all(-1)
@@ -441,6 +522,11 @@ class ScheduleCost:
     def _ramps(self, cases: torch.Size, device: torch.device) -> Tensor:
         """The ramp of each case, (B, 1)."""
         return parameter_parts(self, "ramp", 1, device).expand(*cases, 1).reshape(-1, 1)
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether neighbours have a limit."""
+        return self.ramp is not None
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """The ramp from each outcome to the next, up and then down.
@@ -471,7 +557,7 @@ class ScheduleCost:
 
 
 @dataclass(frozen=True)
-class AllocationCost:
+class AllocationCost(SeparableCost):
     """Share out a budget over D places, with y_d to come at each:
 
     c(a, y) = sum_d short relu(y_d - a_d) + long relu(a_d - y_d),   sum_d a_d <= budget,   a_d >= 0.
@@ -525,16 +611,12 @@ class AllocationCost:
         """
         return -(self.long * outcome).sum(-1)
 
-    def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
-        """The best action without the budget.
+    @property
+    def depends_on_order(self) -> bool:
+        """No: there is one budget for all."""
+        return False
 
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
-        return _free_action(self, samples, weights)
-
-    def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
+    def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
         """The best action, exactly: within the budget.
 
         Args:
@@ -544,16 +626,21 @@ class AllocationCost:
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
         free, (members, shares) = costs.best(), _in_one_axis(samples, weights)
 
-        def budgeted(places: Tensor | None) -> BudgetedAction:
+        def budgeted(places: Tensor | None) -> ExactAction:
             rows = slice(None) if places is None else places
             return budgeted_action(costs.rows(rows), members[rows], self._budgets(cases, samples.device)[rows])
 
         alone, nothing = costs.with_gradient(free, members, shares), torch.zeros_like(free.action[:, 0])
-        action, gap, residual = redone(self._allowed(free.action, cases), (alone, nothing, nothing), budgeted)
-        return JoinedAction(action.reshape(*cases, samples.shape[-1]), gap.reshape(cases), residual.reshape(cases))
+        action, gap, residual = redone(self.allowed(free.action, cases), (alone, nothing, nothing), budgeted)
+        return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
-    def _allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether the budget suffices for actions (B, D), (B,)."""
+    def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
+        """Whether the budget suffices for actions (B, D), (B,).
+
+        Args:
+            action: The actions of all cases in one axis.
+            cases: The shape of the cases, (...).
+        """
         return (action.sum(-1, keepdim=True) <= self._budgets(cases, action.device))[:, 0]
 
     def _budgets(self, cases: torch.Size, device: torch.device) -> Tensor:
@@ -577,13 +664,6 @@ class AllocationCost:
         """
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=parameter_parts(self, "budget", 1, device))
-
-
-def _free_action(cost: ScheduleCost | AllocationCost, samples: Tensor, weights: Tensor | None) -> FreeAction:
-    costs, cases = PartCosts.of(cost, samples, weights), samples.shape[:-2]
-    best = costs.best()
-    action = costs.with_gradient(best, *_in_one_axis(samples, weights))
-    return FreeAction(action.reshape(*cases, samples.shape[-1]), cost._allowed(best.action, cases).reshape(cases))
 
 
 def _imbalance(

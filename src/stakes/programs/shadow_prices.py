@@ -1,26 +1,17 @@
 """Shadow prices: which limits of a vector decision bind, and what one more unit would save."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from stakes.argument_checks import check_samples
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, part_names
 from stakes.costs.member_weights import relative_weights
 from stakes.errors import CostError, ShapeError
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.vector_actions import BINDS, ProgramCost, part_names
-
-
-@runtime_checkable
-class NamedLimits(ProgramCost, Protocol):
-    """A program that has a name for each of its limits G a <= g."""
-
-    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """For each limit the parameter that it is of, and where it holds, such as ("ramp", "h01 to h02, up")."""
-        ...
+from stakes.programs.scenario_program import BINDS, program_cost
 
 
 class LimitPrices(NamedTuple):
@@ -72,7 +63,7 @@ def limit_prices(
         weights: What each member weighs, (..., M) or (M,); None where all count alike.
         solver: How the program is solved; None for `InteriorPoint()`.
     """
-    if not isinstance(cost, ProgramCost):
+    if (stated := program_cost(cost)) is None:
         raise CostError(
             f"limits have prices where a decision has many parts and no aversion to risk, got {type(cost).__name__}"
         )
@@ -80,7 +71,7 @@ def limit_prices(
     names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
     if len(names) != samples.shape[-1]:
         raise ShapeError(f"outcomes must name each of {samples.shape[-1]} outcomes, got {len(names)} names")
-    program = cost.program(samples.shape[-1], samples.device)
+    program = stated.program(samples.shape[-1], samples.device)
     with torch.no_grad():
         shares = relative_weights(weights, samples)
         action, solution = program.solve(samples, shares, solver)
@@ -89,15 +80,9 @@ def limit_prices(
     price = solution.iterate.price.reshape(left.shape) / program.limit_sizes
     solved = solution.solved.reshape(left.shape[:-1])[..., None]
     price = torch.where(solved, torch.where(binds, price, 0.0), torch.nan)
-    limits = _limit_names(cost, names, 0 if program.G is None else len(program.G))
+    limits = list(stated.limit_names(names))
     for kind, bound in (("upper", program.upper), ("lower", program.lower)):
-        limits += [] if bound is None else [(kind, part) for part in part_names(cost, names, program.parts)]
+        limits += [] if bound is None else [(kind, part) for part in part_names(cost, names)]
     kinds, places = tuple(kind for kind, _ in limits), tuple(place for _, place in limits)
     about = tuple(tuple(row.nonzero()[:, 0].tolist()) for row in program.limit_rows)
     return LimitPrices(kinds, places, about, binds & solved, price)
-
-
-def _limit_names(cost: ProgramCost, outcomes: Sequence[str], rows: int) -> list[tuple[str, str]]:
-    if isinstance(cost, NamedLimits):
-        return list(cost.limit_names(outcomes))
-    return [("limit", str(row)) for row in range(1, rows + 1)]

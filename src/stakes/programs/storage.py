@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from stakes.argument_checks import known_false, require_finite, require_positive
 from stakes.costs.cost import Parameter
 from stakes.errors import CostError
 from stakes.programs.recourse import RIDGE, MemberBlocks, Recourse
-from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.scenario_program import ProgramCost, ScenarioProgram
 from stakes.programs.schedules import require_not_negative
 from stakes.programs.vector_cost import parameter_parts, take_lists
 
@@ -198,7 +198,7 @@ _ROUNDING = 1e-6  # of what a battery may hold
 
 
 @dataclass(frozen=True)
-class StorageCost:
+class StorageCost(ProgramCost):
     """Sell a_t ahead for every t of T, produce y_t, and let a battery move what is too much to where it is missing:
 
     c(a, y) = sum_t -price a_t + min sum_t short u_t + long o_t,   y_t + discharge_t - charge_t + u_t - o_t = a_t,
@@ -231,6 +231,7 @@ class StorageCost:
     energy: Parameter
     efficiency: float = 0.9
     start: Parameter = 0.0
+    action_is_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         take_lists(self)
@@ -328,7 +329,7 @@ class StorageCost:
 
 
 @dataclass(frozen=True)
-class ArbitrageCost:
+class ArbitrageCost(ProgramCost):
     """Charge and discharge a battery against prices y_t that are not known yet, with wear:
 
     c(a, y) = sum_t y_t (charge_t - discharge_t) + 1/2 quadratic (charge_t^2 + discharge_t^2).

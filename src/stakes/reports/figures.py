@@ -14,12 +14,11 @@ from torch import Tensor
 
 from stakes.actions.check_cost import CostCheck, check_cost
 from stakes.actions.solve import optimal_action
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, vector_cost
 from stakes.errors import CostError, ShapeError
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import ModelSelection, TestedCandidate
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import Policy, PolicyComparison
 from stakes.reports.drawing import (
     COLOURS,
@@ -49,7 +48,7 @@ _LITTLE = 1e-3
 
 def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
     """What a cost rewards: costs by action, the best one, and where the gradient acts."""
-    if isinstance(cost, ProgramCost | VectorCost):
+    if vector_cost(cost) is not None:
         raise CostError("of a decision with several parts, or averse to risk, no curve shows what an action costs")
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all(1).any():

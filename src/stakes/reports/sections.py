@@ -9,14 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
-from stakes.actions.cvar import plain_cost_of
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, plain_cost_of, vector_cost
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter, with_parameter
 from stakes.errors import StakesError
 from stakes.evaluation.vector_cases import BAND_LEVELS, BindingLimit, JudgedParts, LimitWorth, ShownCase
-from stakes.programs.schedules import AllocationCost, ScheduleCost
-from stakes.programs.storage import StorageCost
 from stakes.reports.comparison import JudgedFit, PolicyComparison
 from stakes.reports.drawing import (
     COLOURS,
@@ -205,7 +202,8 @@ def _charts(fit: PolicyComparison, parts: JudgedParts, case: ShownCase) -> tuple
 
 def _are_outcomes(cost: Cost) -> bool:
     """Whether parts are on the scale of the outcomes, one for each, as commitments of a schedule are."""
-    return isinstance(plain_cost_of(cost), ScheduleCost | AllocationCost | StorageCost)
+    vector = vector_cost(plain_cost_of(cost))
+    return vector is not None and vector.action_is_outcome
 
 
 def _planned(parts: JudgedParts, case: ShownCase) -> tuple[tuple[str, ...], tuple[ChartLine, ...]]:

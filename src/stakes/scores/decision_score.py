@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import Solver
-from stakes.actions.solve import ActionSolution, optimal_action, solve_action
+from stakes.actions.solve import optimal_action, solve_action
 from stakes.argument_checks import prepared_pair, require_one_of
-from stakes.costs.cost import Cost, require_cost
+from stakes.costs.cost import ActionSolution, Cost, require_cost, requires_eager
 from stakes.costs.member_weights import mean_of_members, refuse_weights, relative_weights
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.vector_actions import requires_eager
 
 _NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
 

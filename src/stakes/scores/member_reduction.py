@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions.solve import ActionSolution, solve_action
+from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_samples, require_count
-from stakes.costs.cost import Cost
+from stakes.costs.cost import ActionSolution, Cost
 from stakes.costs.member_weights import mean_of_members, relative_weights
 from stakes.errors import ShapeError
 from stakes.models.support_points import energy_distance, nearest_members, support_points, support_weights

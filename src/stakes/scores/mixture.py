@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stakes.argument_checks import prepared_pair, require_positive, shown_numbers
-from stakes.costs.cost import Cost, Parameter, TotalCost
+from stakes.costs.cost import Cost, Parameter
 from stakes.errors import SettingError, ShapeError
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores.scoring_rules import EnergyScore, Estimator, PointwiseCRPS, ScoringRule, TotalCRPS
@@ -151,7 +151,7 @@ def named_score(weights: Mapping[ScoreName, float], cost: Cost, estimator: Estim
     makers = {
         "energy": lambda: EnergyScore(estimator),
         "pointwise": lambda: PointwiseCRPS(estimator),
-        "total": lambda: TotalCRPS(cast(TotalCost, cost), estimator),
+        "total": lambda: TotalCRPS(cost, estimator),
     }
     parts = tuple(cast(ScoringRule, makers[name]()) for name in weights)
     return parts[0] if len(parts) == 1 else ScoreMixture(parts, tuple(weights.values()))

@@ -1,13 +1,14 @@
 """Scoring rules: what a forecast of members is worth once the outcome is known; lower is better."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from stakes.argument_checks import prepared_pair, require_finite, require_one_of, require_positive
-from stakes.costs.cost import TotalCost
+from stakes.costs.cost import Cost, total_of
 from stakes.costs.derivatives import with_gradient
 from stakes.costs.member_weights import (
     mean_of_members,
@@ -334,13 +335,13 @@ class TotalCRPS:
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
-    cost: TotalCost
+    cost: Cost
     estimator: Estimator = "fair"
     alpha: float = 0.95
 
     def __post_init__(self) -> None:
         _require_estimator(self.estimator, self.alpha)
-        if not isinstance(self.cost, TotalCost):
+        if total_of(self.cost) is None:
             name = type(self.cost).__name__
             raise SettingError(
                 f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
@@ -355,7 +356,8 @@ class TotalCRPS:
             weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
-        totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
+        total_of_cost = cast(Callable[[Tensor], Tensor], total_of(self.cost))
+        totals, total = (total_of_cost(values)[..., None] for values in (samples, outcome))
         return energy_score(totals, total, self.estimator, self.alpha, weights=weights)
 
 

@@ -11,10 +11,9 @@ import torch
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.library import cost_names
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, action_parts, part_names
 from stakes.costs.parameter_range import parameter_value, with_parameter
 from stakes.errors import StakesError, did_you_mean
-from stakes.programs.vector_actions import action_parts, part_names
 from stakes.service.refusals import RequestError
 from stakes.service.schemas import CostAnswer, ParameterAnswer
 
@@ -105,7 +104,7 @@ class ServedCost:
     def __init__(self, spec: CostSpec, cost: Cost, outcome_scale: float, outcomes: Sequence[str]) -> None:
         self._spec, self._outcome_scale = spec, outcome_scale
         count = action_parts(cost, len(outcomes))
-        self.parts = () if count == 1 else part_names(cost, outcomes, count)
+        self.parts = () if count == 1 else part_names(cost, outcomes)
         self._given = PricedCost(spec, cost)
         self._priced = lru_cache(_KEPT)(self._build)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, is_separable
 from stakes.data.forecasts.checks import ascend_like_quantiles
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import members_of
@@ -22,7 +22,6 @@ from stakes.data.tables.time_axis import to_utc
 from stakes.errors import did_you_mean, listed
 from stakes.forecasting.error_model import ForecastTerms
 from stakes.forecasting.recalibration import CorrectedMembers
-from stakes.programs.vector_actions import PartlyFree
 from stakes.service.refusals import RequestError, naming_field
 from stakes.service.schemas import KnownRow
 from stakes.service.settings import ServiceSettings
@@ -91,7 +90,7 @@ def given_members(
     array = member_array(rows, settings, outcomes)
     if levels is None:
         return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
-    if outcomes > 1 and not isinstance(cost, PartlyFree):
+    if outcomes > 1 and not is_separable(cost):
         raise RequestError(
             "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
         )

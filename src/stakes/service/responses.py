@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions.cvar import CVaRCost, plain_cost_of, risk_of
-from stakes.costs.cost import Cost
+from stakes.actions.cvar import CVaRCost, risk_of
+from stakes.costs.cost import Cost, plain_cost_of
 from stakes.costs.member_weights import mean_of_members
 from stakes.evaluation.vector_cases import BAND_LEVELS, binding_limits
 from stakes.forecasting.decisions import Decisions, solve_decisions

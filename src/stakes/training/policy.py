@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from stakes.argument_checks import require_count, require_positive
-from stakes.costs.cost import Cost, Parameter, require_cost
+from stakes.costs.cost import Cost, Parameter, require_cost, vector_cost
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.training.steps import Adam
 
 
@@ -96,7 +95,7 @@ def train_policy(
 def require_one_action(cost: Cost) -> None:
     """Raise unless a policy can be trained on the cost, whose action must be one number between bounds."""
     require_cost(cost)
-    if isinstance(cost, ProgramCost | VectorCost):
+    if vector_cost(cost) is not None:
         raise CostError(
             "a policy decides about one number: whether there is anything to gain is not known of a decision with "
             "several parts, or averse to risk"

@@ -13,7 +13,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
-from stakes.costs.cost import Cost, Parameter, TotalCost
+from stakes.costs.cost import Cost, Parameter, vector_cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.costs.parameter_range import ParameterRange, with_parameter
 from stakes.costs.scalar_costs import PriceParameter
@@ -21,7 +21,6 @@ from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.scores.decision_score import DecisionScore, climatology_action
 from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
@@ -80,7 +79,7 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
     if not is_dataclass(first):
         return first
-    many_parts = isinstance(first, VectorCost | ProgramCost)
+    many_parts = vector_cost(first) is not None
     columns: dict[str, Tensor] = {}
     for name in _parameter_names(first):
         values = [torch.as_tensor(getattr(cost, name), dtype=dtype, device=device) for cost in costs]
@@ -360,7 +359,7 @@ class ReplicaStack:
         if self.settings.companion == "decision":
             return DecisionScore(self.cost, self.settings.decision_estimator)
         if self.settings.companion == "crps_of_total":
-            return TotalCRPS(cast(TotalCost, self.cost), self.settings.score_estimator)
+            return TotalCRPS(self.cost, self.settings.score_estimator)
         sites = self.train.outcome.shape[-1]
         if sites < 2:
             raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")

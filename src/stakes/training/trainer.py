@@ -14,7 +14,6 @@ from stakes.argument_checks import unwatched
 from stakes.costs.cost import Cost, at_bounds
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError
 from stakes.models.sample_model import TrainingDraw
-from stakes.programs.vector_actions import action_unit
 from stakes.scores.decision_score import realised_cost
 from stakes.scores.mixture import score_weights
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
@@ -119,7 +118,7 @@ def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -
         return values
     decided = realised_cost(cost, members, outcome, thorough=False, certify=True)
     assert decided.certificate is not None
-    at_lower, at_upper = at_bounds(cost, decided.action, action_unit(cost, members))
+    at_lower, at_upper = at_bounds(cost, decided.action, members)
     return values | {
         "decision": terms.decision,
         "cost": decided.cost,

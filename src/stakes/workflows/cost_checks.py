@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.check_cost import CostCheck, ProgramCheck, check_cost, check_program
-from stakes.actions.cvar import plain_cost_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, states_convexity
+from stakes.costs.cost import Cost, plain_cost_of, states_convexity, vector_cost
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.data.case_table import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.text import count_text, number_text
 
 _SETS, _MEMBERS = 24, 30  # at most, so that it takes seconds
@@ -232,7 +230,7 @@ def check_over_outcomes(
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram:
     """Check a cost over draws where it makes a difference."""
     plain = plain_cost_of(cost)
-    if isinstance(plain, ProgramCost | VectorCost):
+    if vector_cost(plain) is not None:
         raise SettingError(
             f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "
             "table with --target, to check it over"
@@ -248,7 +246,7 @@ def _checked(
     """Where the samples are of some targets, and not drawn for the cost, they may raise doubts about it."""
     flat = samples.reshape(-1, samples.shape[-1]).numpy()
     with user_cost_errors(cost):
-        if isinstance(cost, ProgramCost | VectorCost):
+        if vector_cost(cost) is not None:
             doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
             return checked_program(spec, cost, samples, source, doubts)
         check = check_cost(cost, samples)

@@ -19,6 +19,7 @@ from stakes.artifacts.manifest import bundle_files, errors_name, is_bundle, reco
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
+from stakes.costs.cost import vector_cost
 from stakes.costs.parameter_range import ranged_parameter
 from stakes.data.stored_cases import save_cases
 from stakes.data.tables.files import read_table, without_noise
@@ -33,7 +34,6 @@ from stakes.forecasting.answers import require_one_decision_maker
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.json_values import json_value
-from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import JudgedFit
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
@@ -110,7 +110,7 @@ def run_fit(
     if headroom_only:
         require_one_action(inputs.cost)
         require_one_decision_maker(inputs.cost)
-    many = isinstance(inputs.cost, ProgramCost | VectorCost) or inputs.spec.ranged is not None
+    many = vector_cost(inputs.cost) is not None or inputs.spec.ranged is not None
     headroom = headroom and not many  # parts, or decision makers, of which it is not known
     _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
     with locked(out), user_cost_errors(inputs.cost):

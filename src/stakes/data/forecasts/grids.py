@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from stakes.costs.cost import Cost
+from stakes.costs.cost import action_parts, vector_cost
 from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.tables import ROW, ForecastValues, number_order_note, require_once
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
-from stakes.programs.vector_actions import ProgramCost, VectorCost, action_parts
 from stakes.text import number_order
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def sites_by_number(
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
     """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of."""
-    if not isinstance(cost, ProgramCost | VectorCost):
+    if vector_cost(cost) is None:
         return
     dims = _case_dimensions(array, (number, _SITE), name)
     alone = _parts_of(cost, 1)
@@ -119,7 +118,7 @@ def require_parts(array: "DataArray", number: str, name: str, cost: object) -> N
             )
 
 
-def _parts_of(cost: Cost, outcomes: int) -> int | None:
+def _parts_of(cost: Any, outcomes: int) -> int | None:
     """How many parts an action has; None where the cost is not one of so many outcomes."""
     try:
         return action_parts(cost, outcomes)

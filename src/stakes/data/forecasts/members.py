@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.argument_checks import require_one_of
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, is_separable, part_names
 from stakes.data.forecasts.checks import (
     case_code_notes,
     forecast_checks,
@@ -27,7 +27,6 @@ from stakes.data.tables.columns import column_numbers, numeric_columns, require_
 from stakes.data.tables.files import is_dataset, read_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text, nearest_hint
-from stakes.programs.vector_actions import PartlyFree, part_names
 from stakes.text import label_numbers, number_text
 
 
@@ -65,7 +64,8 @@ def matched_outcomes(
 
 def matched_actions(cost: Cost, targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of an action in the order of its parts, where their names tell it, or as they are."""
-    parts = part_names(cost, targets, len(columns))
+    names = part_names(cost, targets)
+    parts = names if len(names) > 1 else tuple(targets)  # of one number, a decision for each target
     by_name = _by_name(parts, columns) if len(parts) == len(columns) > 1 else None
     return tuple(columns) if by_name is None else by_name
 
@@ -211,7 +211,7 @@ def _of_sites(forecast: ForecastValues, sites: str | Sequence[str], name: str, c
         forecast = forecast.by_number()
     if len(forecast.targets) == 1:
         return forecast
-    if forecast.levels is not None and isinstance(cost, PartlyFree):
+    if forecast.levels is not None and is_separable(cost):
         return replace(forecast, notes=(*forecast.notes, _EACH_ALONE))
     if forecast.levels is not None:
         raise TableError(
