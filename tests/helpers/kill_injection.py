@@ -2,16 +2,11 @@
 
 A step is a call of one of `STEPS` of module `os` on a file under the folder. A moment is "before" the step, "after" it,
 or "during", which counts writes alone and lets through half of the bytes. A process that outlives its saving had fewer
-steps. Either call `install` in a forked child, or run any script or module under it:
-
-    STAKES_TEST_KILL_AT=7:before STAKES_TEST_KILL_UNDER=/tmp/run python kill_injection.py script.py arguments
-    STAKES_TEST_KILL_AT=2:during STAKES_TEST_KILL_UNDER=/tmp/run python kill_injection.py -m module arguments
+steps.
 """
 
 import os
-import runpy
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -66,18 +61,3 @@ def count_steps(under: Path) -> Counter[str]:
 
 def _path(target: int | str | os.PathLike[str]) -> str:
     return os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.path.abspath(target)
-
-
-def main() -> None:
-    nth, _, moment = os.environ["STAKES_TEST_KILL_AT"].partition(":")
-    install(int(nth), moment, Path(os.environ["STAKES_TEST_KILL_UNDER"]))
-    del sys.argv[0]
-    if sys.argv[0] == "-m":
-        del sys.argv[0]
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(sys.argv[0], run_name="__main__")
-
-
-if __name__ == "__main__":
-    main()

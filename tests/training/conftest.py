@@ -10,12 +10,14 @@ from observed_training import epochs_seen  # noqa: F401  a fixture
 from small_checkpoints import folder  # noqa: F401  a fixture
 from torch import Tensor, nn
 
-from stakes import DiffusionModel, ImplicitModel, LinearModel, ShortfallCost, TrainingDraw
+from stakes import DiffusionModel, ImplicitModel, LinearModel, ParameterRange, ShortfallCost, TrainingDraw
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica
 
 FEATURES = 2
 COST = ShortfallCost(3.0)
+RANGED = ShortfallCost(ParameterRange(1, 50))
 
 
 class OwnModel(nn.Module):
@@ -107,6 +109,21 @@ def replica(
     return Replica(kind, train, validation, cost, weight, seed, name)
 
 
+def ranged_replica(conditioned: bool = True, seed: int = 0, weight: float = 0.4, cost: Any = RANGED) -> Replica:
+    """A replica for a range of decision makers, which its model sees or not."""
+
+    def with_column(table: CaseTable) -> CaseTable:
+        values = ParameterColumn.of(RANGED).spread(len(table)).float()
+        return CaseTable(torch.cat([table.features, values], 1), table.outcome)
+
+    train, validation = with_column(cases()), with_column(cases(24, 1))
+    features = ParameterColumn.of(cost, conditioned).unmoved(train.features)
+    torch.manual_seed(seed)
+    model = ImplicitModel(features.shape[1], 1, noise=3, hidden=6, layers=2)
+    model.fit_scaling(features, train.outcome)
+    return Replica(model, train, validation, cost, weight, seed, conditioned=conditioned)
+
+
 @pytest.fixture(scope="session")
 def make_cases() -> Callable[..., CaseTable]:
     return cases
@@ -120,3 +137,8 @@ def make_model() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def make_replica() -> Callable[..., Replica]:
     return replica
+
+
+@pytest.fixture(scope="session")
+def make_ranged() -> Callable[..., Replica]:
+    return ranged_replica

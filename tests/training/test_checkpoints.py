@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from damaged_bytes import NOT_JSON
 from small_checkpoints import DTYPES, assert_same, assert_same_tensors, checkpoint, names
 
+from stakes import files
 from stakes.errors import CheckpointError
 from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.stored_models import load_tensors, save_tensors
@@ -79,11 +81,6 @@ def test_a_checkpoint_comes_back_in_full(tmp_path: Path) -> None:
     assert json_name == "epoch-00000120.json"
 
 
-def test_a_checkpoint_without_tensors_or_state_comes_back(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path, Checkpoint(0, {}, {}))
-    assert_same(load_latest(tmp_path)[0], Checkpoint(0, {}, {}))
-
-
 def test_the_last_two_are_kept_and_foreign_files_stay(tmp_path: Path) -> None:
     foreign = ["best.safetensors", "epoch-00000001.pt", "epoch-1.json", "epoch-00000001.json.bak", ".secret.tmp"]
     foreign += ["epoch-00000001-best.safetensors", ".epoch-00000001.json.1-short.tmp", "epoch-٠٠٠٠٠٠٠١.json"]
@@ -97,20 +94,6 @@ def test_the_last_two_are_kept_and_foreign_files_stay(tmp_path: Path) -> None:
     own = [name for name in names(tmp_path) if name not in foreign]
     assert [name[:14] for name in own] == ["epoch-00000004"] * 2 + ["epoch-00000005"] * 2
     assert all((tmp_path / name).read_text() == "mine" for name in foreign)
-
-
-@pytest.mark.parametrize("value", [0.5, 0.75], ids=["same tensors", "other tensors"])
-def test_an_epoch_saved_again_replaces_the_first(value: float, folder: Path) -> None:
-    save_checkpoint(folder, checkpoint(2, value))
-    assert_same(load_latest(folder)[0], checkpoint(2, value))
-    assert len(names(folder)) == 4
-
-
-def test_what_was_saved_last_is_found_when_training_went_back(folder: Path) -> None:
-    save_checkpoint(folder, checkpoint(9))
-    save_checkpoint(folder, checkpoint(3))
-    assert_same(load_latest(folder)[0], checkpoint(3))
-    assert [name[:14] for name in names(folder)] == ["epoch-00000002"] * 2 + ["epoch-00000003"] * 2
 
 
 def test_what_dead_writers_left_is_deleted(folder: Path) -> None:
@@ -140,11 +123,6 @@ def test_an_epoch_must_be_a_whole_number_of_eight_digits(epoch: Any, tmp_path: P
         save_checkpoint(tmp_path, Checkpoint(epoch, {}, {}))
 
 
-def test_no_folder_and_an_empty_folder_have_no_checkpoint(tmp_path: Path) -> None:
-    assert load_latest(tmp_path / "none") == (None, ())
-    assert load_latest(tmp_path) == (None, ())
-
-
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("")
     with pytest.raises(CheckpointError, match="Not a directory"):
@@ -158,3 +136,106 @@ def test_a_state_that_would_not_come_back_is_not_written(value: Any, message: st
     with pytest.raises(CheckpointError, match=rf"^epoch-00000001\.json: .*{re.escape(message)}"):
         save_checkpoint(tmp_path, Checkpoint(1, {}, {"state": value}))
     assert names(tmp_path) == []
+
+
+CHILDREN = Path(__file__).parents[1] / "helpers" / "checkpoint_children.py"
+
+
+def test_every_file_is_durable_before_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    def recorded(name: str) -> Callable[..., Any]:
+        original = getattr(os, name)
+
+        def call(target: Any, *rest: Any) -> Any:
+            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else str(rest[0])
+            suffixes = re.findall(r"json|safetensors|tmp", Path(path).name)
+            steps.append(f"{name} {' '.join(suffixes) or 'folder'}")
+            return original(target, *rest)
+
+        return call
+
+    save_checkpoint(tmp_path / "checkpoints", checkpoint(1))
+    for name in ("write", "fsync", "replace"):
+        monkeypatch.setattr(os, name, recorded(name))
+    save_checkpoint(tmp_path / "checkpoints", checkpoint(2))
+    assert steps == [
+        *("write safetensors tmp", "fsync safetensors tmp", "replace safetensors", "fsync folder"),
+        *("write json tmp", "fsync json tmp", "replace json", "fsync folder"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("children")
+    subprocess.run([sys.executable, CHILDREN, base], check=True)
+    return base
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("scenario", "before", "after"),
+    [("first", None, 1.0), ("next", 2.0, 3.0), ("again", 1.0, 2.0), ("back", 2.0, 3.0)],
+    ids=["first", "next", "again", "back"],
+)
+def test_a_kill_leaves_the_old_or_the_new(left_behind: Path, scenario: str, before: Any, after: float) -> None:
+    for moment, least in (("before", 13), ("during", 2), ("after", 13)):
+        runs = sorted((left_behind / scenario).glob(f"{moment}-*"))
+        assert len(runs) > least  # the last one was not killed
+        values = [value_left(run / "checkpoints") for run in runs]
+        turn = values.index(after)
+        assert values == [before] * turn + [after] * (len(runs) - turn)
+        assert turn > 0
+        for run in runs:
+            save_checkpoint(run / "checkpoints", checkpoint(10, 4.0))
+            assert value_left(run / "checkpoints") == 4.0
+            assert len([name for name in names(run / "checkpoints") if name.endswith(".json")]) <= 2
+            assert not [name for name in names(run / "checkpoints") if name.endswith(".tmp")]
+
+
+def value_left(folder: Path) -> float | None:
+    """The value of the newest checkpoint, which must be whole; no damaged one may be there."""
+    found, reasons = load_latest(folder)
+    assert reasons == ()
+    if found is None:
+        return None
+    assert found.tensors["weights"].eq(found.state["value"]).all()
+    return found.state["value"]
+
+
+def test_a_file_that_the_kernel_cuts_short_leaves_the_last_good_one(left_behind: Path) -> None:
+    message = (left_behind / "limit.txt").read_text()
+    assert "epoch-00000002-" in message
+    assert message.endswith("cannot be written: File too large; what was saved before is intact")
+    assert value_left(left_behind / "limit") == 1.0
+    assert len(names(left_behind / "limit")) == 2
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize(("step", "nth"), [("open", 1), ("write", 1), ("write", 2), ("fsync", 1), ("replace", 1)])
+def test_a_full_disk_is_explained_and_leaves_the_last_good_one(
+    step: str, nth: int, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    original = open if step == "open" else getattr(os, step)
+
+    def fail(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            raise OSError(code, os.strerror(code))
+        return original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((files, "open") if step == "open" else (os, step)), fail, raising=False)
+        with pytest.raises(CheckpointError) as raised:
+            save_checkpoint(folder, checkpoint(3))
+    reason = re.escape(os.strerror(code))
+    assert re.search(
+        rf"epoch-00000003\S* cannot be written: {reason}; what was saved before is intact$", str(raised.value)
+    )
+    assert isinstance(raised.value.__cause__, OSError)
+    assert not [name for name in names(folder) if name.endswith(".tmp")]
+    assert_same(load_latest(folder)[0], checkpoint(2))
+    save_checkpoint(folder, checkpoint(4))
+    assert [name[:14] for name in names(folder)] == ["epoch-00000002"] * 2 + ["epoch-00000004"] * 2

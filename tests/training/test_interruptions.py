@@ -26,13 +26,15 @@ from observed_training import (
 
 from stakes import (
     ImbalanceCost,
+    ImplicitModel,
     ShortfallCost,
 )
 from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError, InterruptedTraining
 from stakes.training.progress import Trained
-from stakes.training.replicas import Replica
-from stakes.training.trainer import train
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import fingerprint, train
 
 RESUMABLE = replace(SETTINGS, pretraining_epochs=3, validate_every=2, patience=2)
 
@@ -48,6 +50,8 @@ def uninterrupted(
 
 
 # Epochs of pre-training are 1 to 3, of training 4 to 9; validations come every second epoch and at a phase's end.
+
+
 INTERRUPTIONS = {
     "in pre-training": [1],
     "before the branch": [2],
@@ -92,15 +96,6 @@ def test_any_interruptions(epochs: list[int], seconds: float, make_replica: Make
     for index, result in enumerate(results):
         assert_same(result, expected[index])
         assert lines[index] == recorder.lines[index]
-
-
-def test_a_stack_trained_together_resumes_too(tmp_path: Path, make_replica: MakeReplica) -> None:
-    replicas = [make_replica(seed=seed) for seed in (0, 1)]
-    used = replace(QUICK, epochs=4, weight_decay=0.1)
-    expected = train(replicas, used, together=True)
-    results, _, _ = with_interruptions(replicas, used, tmp_path, [1, 2], together=True)
-    for result, other in zip(results, expected, strict=True):
-        assert_same(result, other)
 
 
 def test_a_float64_model_resumes_whatever_the_default_type(tmp_path: Path, make_replica: MakeReplica) -> None:
@@ -210,6 +205,8 @@ def with_changed_tensor(made: Replica, name: str) -> Replica:
 
 
 # What makes another run, each as a function of how a replica is made and which cases it has.
+
+
 OTHER_RUNS: dict[str, Callable[[MakeReplica, Replica], tuple[Sequence[Replica], dict[str, Any]]]] = {
     "learning rate": lambda make, same: ([same, same], {"learning_rate": 0.02}),
     "epochs": lambda make, same: ([same, same], {"epochs": 3}),
@@ -262,3 +259,23 @@ def test_checkpoints_of_another_prediction_are_refused(tmp_path: Path, make_repl
         train([make_replica("diffusion", prediction="v")], QUICK, checkpoints=tmp_path, stop=stop_after(1))
     with pytest.raises(CheckpointError, match="it belongs to other replicas, data or settings"):
         train([make_replica("diffusion", prediction="epsilon")], QUICK, checkpoints=tmp_path)
+
+
+class OtherModel(ImplicitModel):
+    """The same in all but its name."""
+
+
+def fingerprint_of(replica: Replica) -> str:
+    stack = ReplicaStack([replica], TrainingSettings(), torch.device("cpu"))
+    return fingerprint(stack, stack.initial_parameters())
+
+
+def test_it_does_not_matter_in_which_module_a_class_lives(
+    make_replica: Callable[..., Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint_of(make_replica())
+    monkeypatch.setattr(ImplicitModel, "__module__", "elsewhere")
+    assert fingerprint_of(make_replica()) == before
+    replica = make_replica()
+    replica.model.__class__ = OtherModel
+    assert fingerprint_of(replica) != before

@@ -1,19 +1,23 @@
 """Training from a linear start, and the linear model, of which nothing is trained."""
 
 import math
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from observed_training import QUICK, MakeReplica, assert_same, recorded
+from observed_training import QUICK, MakeReplica, recorded
+from torch import Tensor
 
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.settings import RunSettings, prepare
 from reproduction.runs.stacks import train_folders
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.errors import InterruptedTraining
+from stakes import DiffusionModel, ImplicitModel, SampleModel
+from stakes.data.case_table import CaseTable
+from stakes.models.residual_model import LocatedFactory, ResidualModel
 from stakes.training.settings import ImplicitSettings, LinearSettings, TrainingSettings
 from stakes.training.trainer import train
 
@@ -39,29 +43,10 @@ def test_the_linear_part_learns_and_the_network_with_it(make_replica: MakeReplic
     assert moved == {name for name, _ in each.model.named_parameters()}
 
 
-def test_a_replica_is_the_same_in_every_stack(make_replica: MakeReplica) -> None:
-    replicas = [make_replica("linear start", seed=seed, weight=0.2 * (1 + seed)) for seed in range(3)]
-    together = train(replicas, USED)
-    for index in range(3):
-        assert_same(train([replicas[index]], USED)[0], together[index])
-
-
 def test_replicas_of_one_seed_start_alike(make_replica: MakeReplica) -> None:
     (first, second), lines = recorded([make_replica("linear start", weight=weight) for weight in (0.0, 0.7)], USED)
     assert first.score_scale == second.score_scale
     assert lines.lines[0][0]["energy_score"] == lines.lines[1][0]["energy_score"]
-
-
-@pytest.mark.parametrize("pretraining", [0, 2])
-def test_an_interrupted_training_comes_to_the_same(pretraining: int, make_replica: MakeReplica, tmp_path: Path) -> None:
-    used = replace(USED, epochs=3, pretraining_epochs=pretraining)
-    pair = [make_replica("linear start", weight=weight, seed=seed) for weight, seed in ((0.3, 0), (0.3, 1))]
-    whole = train(pair, used)
-    asked = iter([False, True])
-    with pytest.raises(InterruptedTraining):
-        train(pair, used, checkpoints=tmp_path, stop=lambda: next(asked))
-    for again, once in zip(train(pair, used, checkpoints=tmp_path), whole, strict=True):
-        assert_same(again, once)
 
 
 @pytest.mark.parametrize("pretraining", [0, 2])
@@ -94,3 +79,68 @@ def test_runs_of_both_are_saved_and_can_be_started_from(model: Any, tmp_path: Pa
     fresh = prepare(run).model.state_dict()
     changed = any(not torch.equal(value, fresh[name]) for name, value in again.items())
     assert changed == (state.best_epoch > 0)
+
+
+INNER = {
+    "implicit": lambda: ImplicitModel(4, 2, 2, 6, 1, linear=True),
+    "diffusion": lambda: DiffusionModel(4, 2, 2, 6, 1, steps=25),
+}
+
+
+def table(rows: int = 60) -> tuple[Tensor, Tensor]:
+    """Two features and a location that is two, and outcomes beside it."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(rows, 4, generator=generator)
+    features[:, 2:] *= 100
+    return features, features[:, 2:] + features[:, :1] + 0.1 * torch.randn(rows, 2, generator=generator)
+
+
+def located(kind: str) -> ResidualModel:
+    torch.manual_seed(0)
+    model = ResidualModel(INNER[kind](), 2)
+    model.fit_scaling(*table())
+    return model
+
+
+@pytest.mark.parametrize("kind", INNER)
+def test_members_are_those_of_the_model_beside_the_location(kind: str) -> None:
+    model, (features, outcome) = located(kind), table()
+    inner: Any = model.model
+    assert isinstance(model, SampleModel)
+    noise = model.validation_noise(60, 5, torch.Generator().manual_seed(1))
+    draw, own = (
+        each.training_draw(features, y, noise) for each, y in ((model, outcome), (inner, outcome - features[:, 2:]))
+    )
+    assert torch.equal(draw.score_members, own.score_members)
+    assert torch.equal(draw.score_outcome, own.score_outcome)
+    assert torch.equal(draw.decision_outcome, outcome)
+    torch.testing.assert_close(draw.decision_members, own.decision_members + features[:, None, 2:])
+    members = model.sample(features[:3], 4, torch.Generator().manual_seed(2), share_noise=True)
+    expected = inner.sample(features[:3], 4, torch.Generator().manual_seed(2), share_noise=True)
+    torch.testing.assert_close(members, expected + features[:3, None, 2:])
+    assert inner.outcome_scaling.scale.max() < 2  # of what is left
+
+
+def test_what_forecasts_the_location_is_asked_once_the_model_is_trained() -> None:
+    model, (features, _) = located("implicit"), table()
+    before = model.sample(features, 4, torch.Generator().manual_seed(0))
+    model.location = lambda rows: 100 * rows
+    features[:, 2:] = 100 * features[:, :2]
+    expected = located("implicit").sample(features, 4, torch.Generator().manual_seed(0))
+    assert torch.equal(model.sample(features[:, :2], 4, torch.Generator().manual_seed(0)), expected)
+    assert before.shape == expected.shape
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_it_trains_in_a_stack(together: bool, make_replica: MakeReplica) -> None:
+    cases = CaseTable(*table())
+    replicas = [make_replica(located("implicit"), train=cases, validation=cases, seed=seed) for seed in (0, 1)]
+    for found in train(replicas, QUICK, together=together):
+        assert found.status == "finished"
+        assert found.best_loss < 10
+
+
+def test_the_factory_can_be_sent_to_other_processes() -> None:
+    factory = pickle.loads(pickle.dumps(LocatedFactory(ImplicitSettings(2, 4, 1).build)))
+    model = factory(5, 2)
+    assert model.sample(torch.randn(3, 5), 4).shape == (3, 4, 2)

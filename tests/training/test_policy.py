@@ -98,29 +98,10 @@ def test_training_stops_after_so_many_epochs_without_a_lower_cost() -> None:
     assert calls == 3 * [50, 20, 20] + [50], "batches are full"
 
 
-def test_tells_how_far_it_is() -> None:
-    cases, told = noise_cases(8, seed=0), []
-    settings = replace(SETTINGS, epochs=2)
-    train_policy(ShortfallCost(5.0), cases, cases, settings, progressed=lambda *done: told.append(done))
-    assert told == [(0, 2), (1, 2), (2, 2)]
-
-
-def test_double_precision_is_kept() -> None:
-    cases = noise_cases(50, 0)
-    double = CaseTable(cases.features.double(), cases.outcome.double())
-    policy = train_policy(ShortfallCost(5.0), double, cases, replace(SETTINGS, epochs=1))
-    assert policy(double.features).dtype == torch.float64
-
-
 @pytest.mark.parametrize("name", ["hidden", "layers", "epochs", "batch", "patience"])
 def test_counts_are_whole_and_positive(name: str) -> None:
     with pytest.raises(SettingError, match=f"^{name} must be a whole number of at least 1, got 0"):
         PolicySettings(**{name: 0})
-
-
-def test_the_learning_rate_is_positive() -> None:
-    with pytest.raises(SettingError, match=r"^learning_rate must be positive and finite, got -1"):
-        PolicySettings(learning_rate=-1.0)
 
 
 class Unbounded:

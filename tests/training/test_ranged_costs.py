@@ -1,46 +1,26 @@
 """Training for a range of decision makers: draws, what is charged, what the model sees, and going on after a stop."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from stakes import DecisionScore, ImplicitModel, ParameterRange, ShortfallCost
+from stakes import CVaRCost, DecisionScore, ImbalanceCost, ParameterRange, ShortfallCost, optimal_action
+from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.data.case_table import CaseTable
-from stakes.errors import InterruptedTraining, SettingError
-from stakes.training.replicas import Replica, ReplicaStack, cost_structure, stacked_cost
+from stakes.errors import SettingError
+from stakes.training.replicas import ParameterScales, Replica, ReplicaStack, StackedCases, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
-from stakes.training.trainer import estimate_scales, fingerprint, train, validate
+from stakes.training.trainer import estimate_scales, fingerprint, validate
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)
 COST = ShortfallCost(RANGE)
 SETTINGS = TrainingSettings(epochs=4, pretraining_epochs=2, batch=16, members=6, validate_every=1, validation_members=6)
-MakeCases = Callable[..., CaseTable]
-
-
-def with_column(cases: CaseTable) -> CaseTable:
-    values = ParameterColumn.of(COST).spread(len(cases)).float()
-    return CaseTable(torch.cat([cases.features, values], 1), cases.outcome)
-
-
-@pytest.fixture
-def make_ranged(make_cases: MakeCases) -> Callable[..., Replica]:
-    def make(conditioned: bool = True, seed: int = 0, weight: float = 0.4, cost: Any = COST) -> Replica:
-        train_cases, validation = with_column(make_cases()), with_column(make_cases(24, 1))
-        column = ParameterColumn.of(cost, conditioned)
-        features = column.unmoved(train_cases.features)
-        torch.manual_seed(seed)
-        model = ImplicitModel(features.shape[1], 1, noise=3, hidden=6, layers=2)
-        model.fit_scaling(features, train_cases.outcome)
-        return Replica(model, train_cases, validation, cost, weight, seed, conditioned=conditioned)
-
-    return make
 
 
 def test_draws_are_a_pure_function_of_seed_and_moment(make_ranged: Callable[..., Replica]) -> None:
@@ -132,21 +112,6 @@ def test_turns_and_all_at_once_agree(make_ranged: Callable[..., Replica]) -> Non
     assert validate(stacks[0], rows, scales[0])["cost"].tolist() == together["cost"].tolist()
 
 
-@pytest.mark.parametrize("conditioned", [True, False])
-def test_a_resumed_training_ends_with_the_same_bits(
-    conditioned: bool, make_ranged: Callable[..., Replica], tmp_path: Path
-) -> None:
-    replicas = [make_ranged(conditioned, seed) for seed in (0, 1)]
-    whole = train(replicas, SETTINGS)
-    asked = iter([False, False, False, True])
-    with pytest.raises(InterruptedTraining):
-        train(replicas, SETTINGS, checkpoints=tmp_path, stop=lambda: next(asked))
-    resumed = train(replicas, SETTINGS, checkpoints=tmp_path)
-    for one, other in zip(whole, resumed, strict=True):
-        assert one.best_loss == other.best_loss
-        assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
-
-
 def test_one_range_a_stack(make_ranged: Callable[..., Replica]) -> None:
     other = make_ranged(cost=ShortfallCost(ParameterRange(1, 40)))
     with pytest.raises(SettingError, match="one range"):
@@ -165,3 +130,49 @@ def test_a_checkpoint_of_another_range_is_another(make_ranged: Callable[..., Rep
     costs = (COST, ShortfallCost(ParameterRange(1, 40)), ShortfallCost(ParameterRange(1, 50, log=False)))
     assert len({told(make_ranged(cost=cost)) for cost in costs} | {told(make_ranged(False))}) == 4
     assert told(make_ranged()) == told(make_ranged())
+
+
+def scales(cost: Cost, *cases: CaseTable) -> ParameterScales:
+    stacked = StackedCases(cases, torch.float32, CPU)
+    return ParameterScales.of(ParameterColumn.of(cost), [cost] * len(cases), stacked)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [ShortfallCost(RANGE), ImbalanceCost(RANGE, 1.0, 0.0, 3.0), CVaRCost(ShortfallCost(RANGE), level=0.5)],
+    ids=lambda cost: type(cost).__name__,
+)
+def test_what_climatology_pays_counts_as_much_at_every_value(cost: Cost, make_cases: Callable[..., CaseTable]) -> None:
+    cases = make_cases(200)
+    weigh = scales(cost, cases)
+    ranged = ranged_parameter(cost)
+    assert ranged is not None
+    values = torch.tensor(ranged.range.points(17)).float()
+    paid = []
+    for value in values.tolist():
+        own = with_parameter(cost, ranged.name, value)
+        action = optimal_action(own, cases.outcome)
+        paid.append(own(action.expand(len(cases), -1), cases.outcome).abs().mean())
+    weighed = torch.stack(paid) * weigh(torch.stack([torch.zeros(17), values], 1)[None])[0]
+    torch.testing.assert_close(weighed, weighed[8].expand(17), rtol=1e-4, atol=0)
+    assert weigh(torch.tensor([[[0.0, ranged.range.middle]]])).item() == pytest.approx(1, rel=1e-4)
+
+
+def test_between_and_at_the_ends_weights_go_on_smoothly(make_cases: Callable[..., CaseTable]) -> None:
+    weigh = scales(ImbalanceCost(RANGE, 1.0, 0.0, 3.0), make_cases(200))
+    values = RANGE.at(torch.linspace(0, 1, 500))
+    weights = weigh(values[None, :, None])[0]
+    assert (weights.diff() < 0).all()  # the dearer, the less
+    assert weights.diff().abs().max() < 0.02 * weights.max()
+    beyond = weigh(torch.tensor([[[1.0], [1 - 1e-6], [50.0], [50 + 1e-4]]]))[0]
+    assert beyond[1] == beyond[0]
+    assert beyond[3] == beyond[2]
+
+
+def test_each_replica_has_the_weights_of_its_own_outcomes(make_cases: Callable[..., CaseTable]) -> None:
+    one, other = make_cases(200), make_cases(200, 1)
+    cost = ShortfallCost(RANGE)
+    both = scales(cost, one, other, one).weights
+    assert torch.equal(both[0], both[2])
+    assert not torch.equal(both[0], both[1])
+    assert torch.equal(both[1], scales(cost, other).weights[0])

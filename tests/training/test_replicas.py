@@ -1,5 +1,4 @@
 import copy
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,7 +57,6 @@ COSTS: dict[str, Callable[[float], Any]] = {
     "function": lambda number: cost_function(squared, -1 - number, 4 + number),
 }
 every_cost = pytest.mark.parametrize("name", COSTS)
-
 COMPANIONS: dict[str, Callable[[Any, TrainingSettings], Any]] = {
     "decision": lambda cost, settings: DecisionScore(cost, settings.decision_estimator),
     "crps_of_total": lambda cost, settings: TotalCRPS(cost, settings.score_estimator),
@@ -127,17 +125,6 @@ def test_rows_are_padded_with_zeros(inputs: int, outputs: int, width: int) -> No
     assert torch.equal(row[: (inputs + 1) * outputs], torch.cat([model.weight.flatten(), model.bias]))
 
 
-def test_named_takes_any_number_of_rows() -> None:
-    layout = ParameterLayout(odd())
-    rows = torch.randn(4, 2, len(layout.row(odd())))
-    named = layout.named(rows)
-    assert {name: tuple(value.shape) for name, value in named.items()} == {
-        name: (4, 2, *shape) for name, shape in layout.shapes.items()
-    }
-    for name, value in layout.named(rows[3, 1]).items():
-        assert torch.equal(named[name][3, 1], value)
-
-
 def test_weights_are_the_state_dict_of_the_model_with_that_row() -> None:
     model = odd()
     layout = ParameterLayout(model)
@@ -156,16 +143,6 @@ def test_weights_are_the_state_dict_of_the_model_with_that_row() -> None:
     assert torch.equal(layout.row(other), row)
 
 
-def test_a_row_is_copied() -> None:
-    model = odd()
-    row = ParameterLayout(model).row(model)
-    weights = ParameterLayout(model).weights(model, row)
-    before = weights["first.bias"].clone()
-    row.zero_()
-    assert model.first.bias.any()
-    assert torch.equal(weights["first.bias"], before)
-
-
 def test_layouts_are_told_apart() -> None:
     assert ParameterLayout(odd(0)) == ParameterLayout(odd(1))
     assert ParameterLayout(odd()) != ParameterLayout(odd(hidden=4))
@@ -173,15 +150,6 @@ def test_layouts_are_told_apart() -> None:
     thawed = odd()
     thawed.frozen.requires_grad_()
     assert ParameterLayout(odd()) != ParameterLayout(thawed)
-
-
-def test_a_model_without_trained_parameters_has_an_empty_row() -> None:
-    frozen = nn.Linear(2, 2).double().requires_grad_(False)
-    layout = ParameterLayout(frozen)
-    row = layout.row(frozen)
-    assert (row.shape, row.dtype) == ((0,), torch.float64)
-    assert layout.named(row[None]) == {}
-    assert layout.weights(frozen, row).keys() == {"weight", "bias"}
 
 
 def test_parameters_of_several_types_are_refused() -> None:
@@ -291,14 +259,6 @@ def test_a_stacked_cost_is_each_of_its_costs(name: str, dtype: torch.dtype) -> N
             own, known = getattr(stacked, bound), getattr(cost, bound)
             assert (own[row].item() if isinstance(own, Tensor) else own) == pytest.approx(known)
     assert not torch.allclose(paid[0], costs[1](action[0], outcome[0])) or name == "function"
-
-
-def test_stacked_parameters_are_a_column() -> None:
-    stacked: Any = stacked_cost(
-        [ImbalanceCost(1.0, 2.0, -3.0, 4.0), ImbalanceCost(5.0, 6.0, -7.0, 8.0)], CPU, torch.float64
-    )
-    for field, column in {"short": [1, 5], "long": [2, 6], "lower": [-3, -7], "upper": [4, 8]}.items():
-        assert torch.equal(getattr(stacked, field), torch.tensor(column, dtype=torch.float64)[:, None])
 
 
 def test_a_program_may_have_a_number_for_each_outcome() -> None:
@@ -600,16 +560,6 @@ def test_validation_together(kind: str, make_replica: MakeReplica, make_cases: A
     assert expected["cost"].unique().numel() == 3
 
 
-@both_ways
-def test_a_weight_of_zero_gives_the_gradient_of_the_score(together: bool, make_replica: MakeReplica) -> None:
-    first, second = (
-        losses_and_gradients([make_replica(weight=0.0, cost=ShortfallCost(penalty)), make_replica(seed=1)], together)
-        for penalty in (3.0, 30.0)
-    )
-    assert torch.equal(first[0], second[0])
-    assert torch.equal(first[1], second[1])
-
-
 class Regularised(nn.Module):
     """A network with what a step must not do, dropout and running statistics, between its layers."""
 
@@ -654,10 +604,3 @@ def test_an_epoch_is_so_many_full_batches(make_replica: MakeReplica) -> None:
     assert ReplicaStack([make_replica()], replace(SETTINGS, batch=13), CPU).steps == 3  # of 48
     whole = ReplicaStack([make_replica()], replace(SETTINGS, batch=500), CPU)
     assert (whole.batch, whole.steps) == (48, 1)
-
-
-def test_errors_say_who(make_replica: MakeReplica) -> None:
-    names = [f"run-{row}" for row in range(3)]
-    replicas = [make_replica(hidden=6 + (row == 1), name=name) for row, name in enumerate(names)]
-    with pytest.raises(ShapeError, match=re.escape("run-1")):
-        ReplicaStack(replicas, SETTINGS, CPU)

@@ -1,7 +1,6 @@
 import copy
-import math
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,14 +24,14 @@ from stakes import (
     ImbalanceCost,
     cost_function,
 )
-from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.errors import SettingError
 from stakes.training.progress import Trained
 from stakes.training.replicas import ReplicaStack
 from stakes.training.steps import Stepper
 from stakes.training.trainer import train, validate
+from stakes.training.weight_search import one_thread
 
 SHORT = replace(SETTINGS, pretraining_epochs=1, epochs=4, patience=1)
-
 # -- replicas do not notice each other
 
 
@@ -144,13 +143,6 @@ def test_a_replica_that_is_done_leaves_the_stack(
     assert training[0] == 9 > training[-1]
     told = [progress.running for progress in recorder.progress if progress.phase == "training"]
     assert told == [*training[1:], sum(result.status == "finished" for result in results)]
-
-
-def test_a_stack_ends_with_its_last_replica(make_replica: MakeReplica, epochs_seen: list[Any]) -> None:
-    used = replace(QUICK, epochs=50, learning_rate=0.3, patience=1)
-    results = train([make_replica(seed=seed) for seed in (0, 1)], used)
-    assert [result.status for result in results] == ["stopped early"] * 2
-    assert len(epochs_seen) == max(result.epoch for result in results) < 50
 
 
 def test_training_that_only_does_harm_returns_what_it_started_from(make_replica: MakeReplica) -> None:
@@ -297,25 +289,6 @@ def test_the_global_generator_is_left_alone(make_replica: MakeReplica) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_errors_are_of_one_family() -> None:
-    assert issubclass(InterruptedTraining, StakesError)
-    assert issubclass(CheckpointError, StakesError)
-
-
-def test_every_field_of_a_record_survives(make_replica: MakeReplica) -> None:
-    (result,) = train([make_replica()], QUICK)
-    other = Trained(result.replica)
-    other.take(result.record())
-    for each in fields(result.record()):
-        assert getattr(other, each.name) == getattr(result, each.name) != getattr(
-            Trained(result.replica), each.name
-        ) or (each.name == "failure")
-    unknown = Trained(result.replica, best_loss=math.inf)
-    assert unknown.record().best_loss is None
-    other.take(unknown.record())
-    assert other.best_loss == math.inf
-
-
 @pytest.mark.parametrize(
     "layer", [torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(3)], ids=lambda layer: type(layer).__name__
 )
@@ -326,3 +299,14 @@ def test_modules_with_a_will_of_their_own_are_refused(layer: torch.nn.Module, ma
         replace(replica)
     replica.model.eval()
     assert replace(replica).model is replica.model
+
+
+def test_the_users_setting_comes_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

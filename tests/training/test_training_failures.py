@@ -189,14 +189,6 @@ def test_weights_that_overflow_fail_by_their_score(make_replica: MakeReplica) ->
     assert results[1].failure == "the mean score term on the training cases is no positive number before epoch 1"
 
 
-@pytest.mark.parametrize("pretraining", [0, 1])
-def test_all_may_fail_by_their_scales(pretraining: int, make_replica: MakeReplica) -> None:
-    results = train([make_replica(cost=cost_function(free, 0.0, 1.0))], replace(QUICK, pretraining_epochs=pretraining))
-    assert [result.status for result in results] == ["failed"]
-    assert results[0].failure is not None
-    assert "mean decision term" in results[0].failure
-
-
 def test_at_weight_zero_a_cost_without_scale_does_no_harm(make_replica: MakeReplica) -> None:
     plain = replace(make_replica(), decision_weight=0.0)
     free_of_charge = replace(plain, cost=cost_function(free, 0.0, 1.0))

@@ -1,6 +1,8 @@
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,9 @@ from stakes import (
     cost_function,
 )
 from stakes.data.case_table import CaseTable
+from stakes.errors import CheckpointError
+from stakes.files import write_json
+from stakes.training.progress import ValidationHistory
 from stakes.training.replicas import Replica
 from stakes.training.steps import Stepper
 
@@ -139,7 +144,33 @@ def test_every_validation_has_a_line(make_replica: MakeReplica, monkeypatch: pyt
     assert [progress.epochs for progress in recorder.progress] == [3] * 3 + [5] * 5
 
 
-def test_progress_knows_the_best_losses(make_replica: MakeReplica) -> None:
-    results, recorder = recorded([make_replica(), make_replica(weight=0.7)], replace(QUICK, epochs=3))
-    losses = [result.best_loss for result in results]
-    assert recorder.progress[-1].best_loss == sum(losses) / 2
+def line(phase: str, epoch: int, loss: float) -> dict[str, Any]:
+    return {"phase": phase, "epoch": epoch, "loss": loss, "score": 0.1 + 0.2, "gradient_score": 1.0}
+
+
+def test_lines_after_the_checkpoint_are_forgotten_and_all_others_come_back(tmp_path: Path) -> None:
+    history = ValidationHistory(tmp_path)
+    for phase, epoch, loss in (("pretraining", 0, math.inf), ("pretraining", 9, -math.inf), ("training", 0, 1e-300)):
+        for replica in (0, 3):
+            history.validated(replica, line(phase, epoch, loss))
+    history.saving()
+    resumed = ValidationHistory(tmp_path)
+    resumed.resumed("training", 0, ())
+    assert json.dumps(resumed.lines) == json.dumps(history.lines)
+    resumed = ValidationHistory(tmp_path)
+    resumed.resumed("pretraining", 9, ())
+    assert resumed.lines == {replica: lines[:2] for replica, lines in history.lines.items()}
+
+
+def test_a_checkpoint_without_a_history_goes_on(tmp_path: Path) -> None:
+    for folder in (tmp_path, None):
+        history = ValidationHistory(folder)
+        history.resumed("training", 1, ())
+        assert not history.lines
+
+
+@pytest.mark.parametrize("content", [3, [3], [[0, 3]], [[0, [{"phase": "training"}]]], {"a": 1}, [[[], []]]])
+def test_another_file_of_that_name_is_refused(content: object, tmp_path: Path) -> None:
+    write_json(tmp_path / "history.json", content)
+    with pytest.raises(CheckpointError, match=r"history\.json does not list the validations"):
+        ValidationHistory(tmp_path).resumed("training", 1, ())

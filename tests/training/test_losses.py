@@ -1,0 +1,348 @@
+"""What is trained: scores by name and mixed, what stands beside them, and more members for the decision."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from golden.make_run import RUN as GOLDEN_RUN
+from torch import Tensor
+
+from reproduction.runs.settings import RunSettings
+from reproduction.tasks.wind import WindTask
+from stakes import (
+    DecisionScore,
+    EnergyScore,
+    ImbalanceCost,
+    ImplicitModel,
+    PointwiseCRPS,
+    ProtectionCost,
+    ScoreMixture,
+    ShortfallCost,
+    TotalCRPS,
+    VariogramScore,
+)
+from stakes.costs.cost import Cost
+from stakes.errors import SettingError
+from stakes.settings import from_plain, to_plain
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
+from stakes.training.trainer import estimate_scales, leaders, train, validate
+
+CPU = torch.device("cpu")
+SETTINGS = TrainingSettings(
+    epochs=3, pretraining_epochs=2, batch=16, members=4, validate_every=1, validation_members=6, learning_rate=0.01
+)
+RIVALS = ("crps_of_total", "variogram")
+MakeReplica = Callable[..., Replica]
+every_rival = pytest.mark.parametrize("companion", RIVALS)
+every_kind = pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+
+
+def settings_of(companion: Any, **changed: Any) -> TrainingSettings:
+    return replace(SETTINGS, companion=companion, **changed)
+
+
+def stack_of(make_replica: MakeReplica, kind: str, companion: str, **changed: Any) -> ReplicaStack:
+    replicas = [
+        make_replica(kind, cost=ImbalanceCost(1.0 + row, 2.0, 0.0, 5.0), seed=row, outcomes=3, dtype=torch.float64)
+        for row in range(2)
+    ]
+    return ReplicaStack(replicas, settings_of(companion, **changed), CPU, together=True)
+
+
+def mean_loss(stack: ReplicaStack, parameters: Tensor) -> Tensor:
+    (draw,) = stack.draws(parameters, stack.train, 4, "here")
+    scales = torch.tensor([[0.7, 0.2], [0.4, 3.0]], dtype=parameters.dtype)
+    return stack.objective(scales)(draw).total.mean()
+
+
+@every_kind
+@every_rival
+def test_the_loss_by_hand(companion: str, kind: str, make_replica: MakeReplica) -> None:
+    """In physical units, and times the weight that the model gives the decision's term."""
+    stack = stack_of(make_replica, kind, companion)
+    (draw,) = stack.draws(stack.initial_parameters(), stack.train, 4, "here")
+    members, outcome = draw.decision_members, draw.decision_outcome
+    if companion == "variogram":
+        rival = VariogramScore()(members, outcome)
+    else:
+        rival = EnergyScore()(members.sum(-1, keepdim=True), outcome.sum(-1, keepdim=True))
+    rival = rival * draw.decision_term_weight
+    score = EnergyScore()(draw.score_members, draw.score_outcome)
+    expected = 0.6 * score / torch.tensor([[0.7], [0.4]]) + 0.4 * rival / torch.tensor([[0.2], [3.0]])
+    torch.testing.assert_close(mean_loss(stack, stack.initial_parameters()), expected.mean(), rtol=1e-6, atol=0)
+    assert not torch.allclose(draw.score_members, members), "or units would not matter"
+
+
+@every_kind
+@every_rival
+def test_the_gradient_equals_finite_differences(companion: str, kind: str, make_replica: MakeReplica) -> None:
+    stack = stack_of(make_replica, kind, companion)
+    parameters = stack.initial_parameters().requires_grad_()
+    (gradient,) = torch.autograd.grad(mean_loss(stack, parameters), parameters)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        direction = torch.randn(gradient.shape, generator=generator, dtype=gradient.dtype)
+        step = 1e-7 * direction
+        with torch.no_grad():
+            slope = (mean_loss(stack, parameters + step) - mean_loss(stack, parameters - step)) / 2e-7
+        assert slope.item() == pytest.approx((gradient * direction).sum().item(), rel=1e-4)
+
+
+@every_kind
+def test_the_companion_matters_but_at_weight_zero(kind: str, make_replica: MakeReplica) -> None:
+    for weight, distinct in ((0.5, 3), (0.0, 1)):
+        each = make_replica(kind, weight=weight, outcomes=3)
+        trained = [train([each], settings_of(companion))[0] for companion in ("decision", *RIVALS)]
+        rows = [torch.cat([values.flatten() for values in one.weights.values()]) for one in trained]
+        assert len({tuple(row.tolist()) for row in rows}) == distinct
+
+
+@every_rival
+@pytest.mark.parametrize("estimator", ["plain", "debiased"])
+def test_scales_are_those_of_the_companion(companion: str, estimator: str, make_replica: MakeReplica) -> None:
+    stack = stack_of(make_replica, "implicit", companion, decision_estimator=estimator)
+    rows = stack.initial_parameters()
+    (draw,) = stack.draws(rows, stack.train, 4, "scales")
+    pair = draw.decision_members, draw.decision_outcome
+    rival = VariogramScore()(*pair) if companion == "variogram" else TotalCRPS(stack.replicas[0].cost)(*pair)
+    found = estimate_scales(stack, rows)
+    torch.testing.assert_close(found[:, 1], rival.abs().mean(-1))
+    scaled = stack.objective(found.new_ones(2, 2)).estimate_scales(draw, dim=-1)
+    torch.testing.assert_close(scaled.decision_scale[:, 0], found[:, 1])
+
+
+@every_kind
+@every_rival
+def test_validation_tells_the_cost_of_the_decision(companion: str, kind: str, make_replica: MakeReplica) -> None:
+    ours, usual = (stack_of(make_replica, kind, name) for name in (companion, "decision"))
+    rows = ours.initial_parameters()
+    found, expected = (validate(stack, rows, rows.new_ones(2, 2)) for stack in (ours, usual))
+    assert found.keys() == expected.keys()
+    for name in found.keys() - {"loss", "decision"}:
+        assert torch.equal(found[name], expected[name]), name
+    torch.testing.assert_close(found["loss"], 0.6 * found["score"] + 0.4 * found["decision"])
+    assert not torch.isclose(found["decision"], expected["decision"]).any()
+
+
+def test_the_decision_keeps_its_estimator(make_replica: MakeReplica) -> None:
+    objective = stack_of(make_replica, "implicit", "decision", decision_estimator="debiased").objective(None)
+    assert isinstance(objective.decision, DecisionScore)
+    assert objective.decision.estimator == "debiased"
+
+
+def test_the_total_keeps_the_estimator_of_the_score(make_replica: MakeReplica) -> None:
+    objective = stack_of(make_replica, "implicit", "crps_of_total", score_estimator="biased").objective(None)
+    assert isinstance(objective.decision, TotalCRPS)
+    assert objective.decision.estimator == "biased"
+
+
+class BrokenTotal(ShortfallCost):
+    def total(self, outcome: Tensor) -> Tensor:
+        return super().total(outcome) * torch.nan
+
+
+def test_a_companion_that_is_not_finite_is_named(make_replica: MakeReplica) -> None:
+    stack = ReplicaStack([make_replica(cost=BrokenTotal(3.0))], settings_of("crps_of_total"), CPU)
+    stepper = Stepper(stack, stack.initial_parameters(), torch.ones(1, 2))
+    stepper.epoch("training", 1, 0.01)
+    assert stepper.troubles()[0].term == "CRPS of the total"
+
+
+@pytest.mark.parametrize("pretraining", [0, 2])
+def test_companions_that_cannot_be_are_refused_before_any_epoch(pretraining: int, make_replica: MakeReplica) -> None:
+    seen: list[bool] = []
+
+    def stop() -> bool:
+        seen.append(True)
+        return False
+
+    used = settings_of("crps_of_total", pretraining_epochs=pretraining)
+    with pytest.raises(SettingError, match=r"its total\(outcome\), for the CRPS of it; ProtectionCost has none"):
+        train([make_replica(cost=ProtectionCost(0.5, 0.5))], used, stop=stop)
+    with pytest.raises(SettingError, match="companion variogram needs at least two sites, the cases have 1"):
+        train([make_replica()], replace(used, companion="variogram"), stop=stop)
+    assert not seen
+
+
+SCORED = TrainingSettings(
+    epochs=2, pretraining_epochs=2, batch=24, members=4, validate_every=1, validation_members=6, learning_rate=0.01
+)
+SCORES = ("pointwise", "total", "energy=1,total=0.5")
+MIXED = "energy=1,total=0.5"
+
+
+def scored_with(score: str, **changed: Any) -> TrainingSettings:
+    return replace(SCORED, score=score, **changed)
+
+
+def weights_of(trained: Any) -> Tensor:
+    return torch.cat([values.flatten() for values in trained.weights.values()])
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [("energy", EnergyScore), ("pointwise", PointwiseCRPS), ("total", TotalCRPS), (MIXED, ScoreMixture)],
+)
+def test_names_of_scores(score: str, expected: type, make_replica: MakeReplica) -> None:
+    stack = ReplicaStack([make_replica(outcomes=3)], scored_with(score, score_estimator="biased"), CPU)
+    found = stack.objective(None).score
+    assert isinstance(found, expected)
+    for part in found.parts if isinstance(found, ScoreMixture) else [found]:
+        assert part.estimator == "biased"
+
+
+@every_kind
+def test_parts_of_a_mixture_are_divided_by_what_climatology_scores(kind: str, make_replica: MakeReplica) -> None:
+    replicas = [
+        make_replica(kind, cost=ImbalanceCost(1.0 + row, 2.0, 0.0, 5.0), seed=row, outcomes=3, dtype=torch.float64)
+        for row in range(2)
+    ]
+    stack = ReplicaStack(replicas, scored_with(MIXED), CPU, together=True)
+    (draw,) = stack.draws(stack.initial_parameters(), stack.train, 4, "climatology")
+    outcomes = draw.score_outcome, draw.decision_outcome
+    count = stack.train.count
+    others = [(torch.arange(count) - 1 - place * (count - 1) // 32) % count for place in range(32)]
+    standardised, physical = (torch.stack([values[:, rows] for rows in others], -2) for values in outcomes)
+    expected = torch.stack(
+        [
+            EnergyScore()(standardised, outcomes[0]).mean(-1),
+            (TotalCRPS(replicas[0].cost)(physical, outcomes[1]) * draw.decision_term_weight).mean(-1),
+        ],
+        -1,
+    )
+    torch.testing.assert_close(stack.score_scales, expected)
+    score = stack.objective(None)(draw).score
+    energy = EnergyScore()(draw.score_members, draw.score_outcome) / expected[:, :1]
+    total = TotalCRPS(replicas[0].cost)(draw.decision_members, draw.decision_outcome) / expected[:, 1:]
+    torch.testing.assert_close(score, (energy + 0.5 * total * draw.decision_term_weight) / 1.5)
+
+
+def test_every_score_trains_another_model(make_replica: MakeReplica) -> None:
+    each = make_replica(outcomes=3)
+    rows = [weights_of(train([each], scored_with(score))[0]) for score in ("energy", *SCORES)]
+    assert len({tuple(row.tolist()) for row in rows}) == 4
+
+
+def test_the_total_alone_cannot_train_a_diffusion_model(make_replica: MakeReplica) -> None:
+    with pytest.raises(SettingError, match=r"score total alone cannot train a diffusion model.*mix it, as in energy=1"):
+        train([make_replica("diffusion", outcomes=3)], scored_with("total"))
+
+
+@pytest.mark.parametrize("score", ["total", MIXED])
+def test_a_cost_without_a_total_is_refused_before_any_epoch(score: str, make_replica: MakeReplica) -> None:
+    with pytest.raises(SettingError, match=r"its total\(outcome\), for the CRPS of it; ProtectionCost has none"):
+        train([make_replica(cost=ProtectionCost(0.5, 0.5))], scored_with(score), stop=lambda: pytest.fail("an epoch"))
+
+
+@pytest.mark.parametrize(("score", "expected"), [("energy", [0, 0, 0]), ("total", [0, 1, 0]), (MIXED, [0, 1, 0])])
+def test_replicas_share_a_pretraining_where_the_score_is_the_same(
+    score: str, expected: list[int], make_replica: MakeReplica
+) -> None:
+    costs: list[Cost] = [ShortfallCost(3.0), ShortfallCost(9.0), ShortfallCost(3.0)]
+    replicas = [make_replica(cost=cost, weight=weight) for cost, weight in zip(costs, (0.0, 0.5, 0.9), strict=True)]
+    stack = ReplicaStack(replicas, scored_with(score), CPU)
+    assert leaders(stack, stack.initial_parameters()) == expected
+
+
+def test_at_weight_zero_the_cost_matters_where_the_score_looks_at_its_total() -> None:
+    for score, count in (("energy", 1), ("pointwise", 1), ("total", 2), (MIXED, 2)):
+        runs = [RunSettings(WindTask(penalty=penalty), decision_weight=0.0, training=scored_with(score))
+                for penalty in (3.0, 5.0)]  # fmt: skip
+        assert len({run.name for run in runs}) == count
+
+
+def test_another_score_is_another_run() -> None:
+    assert replace(GOLDEN_RUN, training=replace(GOLDEN_RUN.training, score=MIXED)).name != GOLDEN_RUN.name
+    assert from_plain(TrainingSettings, to_plain(scored_with(MIXED))) == scored_with(MIXED)
+
+
+FEW = TrainingSettings(
+    epochs=3, pretraining_epochs=1, batch=16, members=4, validate_every=1, validation_members=6, learning_rate=0.01
+)
+MANY = replace(FEW, decision_member_count=9)
+every_model = pytest.mark.parametrize("kind", ["implicit", "diffusion", "own"])
+
+
+def replicas_of(make_replica: MakeReplica, kind: str, dtype: torch.dtype = torch.float32) -> list[Replica]:
+    return [
+        make_replica(kind, cost=ShortfallCost(penalty), weight=weight, seed=seed, outcomes=2, dtype=dtype)
+        for penalty, weight, seed in [(3.0, 0.0, 0), (3.0, 0.6, 0), (9.0, 0.3, 1)]
+    ]
+
+
+@every_model
+def test_the_score_sees_the_first_members_of_the_decision(kind: str, make_replica: MakeReplica) -> None:
+    replicas = replicas_of(make_replica, kind, torch.float64)
+    few, many = (ReplicaStack(replicas, settings, CPU, together=True) for settings in (FEW, MANY))
+    rows = few.initial_parameters()
+    (usual,) = few.draws(rows, few.train, 4, "here", deciding=True)
+    (draw,) = many.draws(rows, many.train, 4, "here", deciding=True)
+    assert draw.score_members.shape[-2:] == (4, 2)
+    assert draw.decision_members.shape[-2:] == (9, 2)
+    torch.testing.assert_close(draw.score_members, usual.score_members)
+    torch.testing.assert_close(draw.decision_members[..., :4, :], usual.decision_members)
+    assert torch.equal(draw.decision_term_weight, usual.decision_term_weight)
+    later = draw.decision_members[..., 4:, :]
+    assert (later[..., :4, :] != usual.decision_members).float().mean() > 0.5  # where noise reaches the members at all
+    terms = many.objective(rows.new_ones(3, 2))(draw)
+    torch.testing.assert_close(terms.score, EnergyScore()(usual.score_members, usual.score_outcome))
+    decision = DecisionScore(many.cost)(draw.decision_members, draw.decision_outcome) * draw.decision_term_weight
+    torch.testing.assert_close(terms.decision, decision)
+
+
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+def test_at_weight_zero_nothing_changes_by_a_bit(kind: str, make_replica: MakeReplica) -> None:
+    replicas = replicas_of(make_replica, kind)
+    (alone,) = train(replicas[:1], FEW)
+    for found in (train(replicas[:1], MANY)[0], train(replicas, MANY)[0]):
+        assert torch.equal(weights_of(found), weights_of(alone))
+        assert (found.best_loss, found.decision_scale) == (alone.best_loss, alone.decision_scale)
+
+
+def test_as_many_as_the_score_has_changes_nothing(make_replica: MakeReplica) -> None:
+    replicas = replicas_of(make_replica, "implicit")[1:]
+    usual = train(replicas, FEW)
+    for found, expected in zip(train(replicas, replace(FEW, decision_member_count=4)), usual, strict=True):
+        assert torch.equal(weights_of(found), weights_of(expected))
+    for found, expected in zip(train(replicas, MANY), usual, strict=True):
+        assert not torch.equal(weights_of(found), weights_of(expected))
+
+
+def test_validation_decides_with_as_many_and_pretraining_with_none(make_replica: MakeReplica) -> None:
+    replicas = replicas_of(make_replica, "implicit", torch.float64)[1:]
+    few, many = (ReplicaStack(replicas, settings, CPU) for settings in (FEW, MANY))
+    rows = few.initial_parameters()
+    ones = rows.new_ones(2, 2)
+    usual, found = (validate(stack, rows, ones) for stack in (few, many))
+    torch.testing.assert_close(found["score"], usual["score"])
+    assert not torch.isclose(found["decision"], usual["decision"]).any()
+    alone = many.select([0])
+    (draw,) = alone.draws(rows[:1], alone.validation, 6, "validation", deciding=True)
+    torch.testing.assert_close(found["cost"][:1], DecisionScore(replicas[0].cost)(*draw[2:4]).mean(-1))
+    for name, values in validate(few, rows, None).items():
+        assert torch.equal(validate(many, rows, None)[name], values), name
+
+
+class OneNoise(ImplicitModel):
+    """All members of a case share their noise."""
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Any:
+        return {"members": super().draw_noise(cases, 5, generator)["members"]}
+
+
+def test_noise_without_an_axis_of_members_is_refused(make_replica: MakeReplica) -> None:
+    model = OneNoise(2, 1)
+    assert train([make_replica(model)], FEW)[0].status == "finished"
+    with pytest.raises(SettingError, match="decision_member_count needs a model whose noise has an axis of members"):
+        train([make_replica(model)], MANY)
+
+
+def test_runs_at_weight_zero_are_one() -> None:
+    many = replace(GOLDEN_RUN.training, decision_member_count=9)
+    for weight, count in ((0.0, 1), (0.4, 2)):
+        runs = [replace(GOLDEN_RUN, decision_weight=weight, training=each) for each in (GOLDEN_RUN.training, many)]
+        assert len({run.name for run in runs}) == count
