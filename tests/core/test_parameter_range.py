@@ -10,8 +10,13 @@ import torch
 
 import stakes
 from stakes import CVaRCost, ImbalanceCost, NewsvendorCost, ParameterRange, ProtectionCost, ShortfallCost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import parameter_value, ranged_parameter, refuse_range, with_parameter
+from stakes.costs.parameter_column import (
+    ParameterColumn,
+    parameter_value,
+    ranged_parameter,
+    refuse_range,
+    with_parameter,
+)
 from stakes.errors import CostError, SettingError
 
 RANGE = ParameterRange(1, 50)

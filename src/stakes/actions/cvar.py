@@ -31,11 +31,9 @@ from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.programs.convex_actions import BarrierNewton
 from stakes.programs.cvar import CVaRProgram
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.modelling import Program, amount_words
 from stakes.programs.scenario_program import (
     BINDS,
     ProgramCost,
-    ScenarioProgram,
     SolvedProgram,
     certified,
     program_cost,
@@ -321,7 +319,7 @@ class CVaRCost(VectorCost):
         if solver is not None and solver.smoothing is not None:
             raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
         program = cost.program(samples.shape[-1], samples.device)
-        _require_linear_words(cost, program)
+        cost.require_linear_recourse(samples.shape[-1])
         near, members, middle = cost.centred(samples, weights)
         fixed = near.fixed_cost(members.movedim(-2, 0)).movedim(0, -1)
         widened = CVaRProgram(near.program(samples.shape[-1], samples.device), self.level, self.mix)
@@ -341,16 +339,6 @@ class CVaRCost(VectorCost):
                 StakesWarning,
                 stacklevel=2,
             )
-
-
-def _require_linear_words(cost: Cost, program: ScenarioProgram) -> None:
-    """Raise where squares of the recourse cost anything, in the words of a program that is stated in words."""
-    if isinstance(cost, Program) and program.Q is not None and bool(program.Q.any()):
-        name = next(name for name, quantity in cost.recourse.items() if quantity.square)
-        raise CostError(
-            f"recourse.{name}.square must be 0 for an aversion to risk (cvar_level), which needs a recourse of linear "
-            f"costs, got {amount_words(cost.recourse[name].square)}"
-        )
 
 
 def risk_of(cost: Cost) -> CVaRCost | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from stakes.actions.cvar import CVaRCost
-from stakes.cost_spec.files import OwnCost
+from stakes.actions.cvar import risk_of
+from stakes.cost_spec.files import spec_of_file
 from stakes.cost_spec.library import RISK_KEYS, cost_names
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, require_cost
@@ -39,12 +39,12 @@ def chosen_cost(
 
 def words_for(cost: Cost) -> CostSpec | None:
     """The words for a cost of the library, a program, or a cost from a user's file; None for any other."""
-    if isinstance(cost, OwnCost):
-        return cost.spec if isinstance(cost.spec, CostSpec) else None
-    if isinstance(cost, CVaRCost):
-        plain = words_for(cost.cost)
-        risk = {key: float(getattr(cost, field)) for key, field in RISK_KEYS.items()}
-        return None if plain is None or plain.is_own else replace(plain, parameters={**plain.parameters, **risk})
+    if (spec := spec_of_file(cost)) is not None:
+        return spec if isinstance(spec, CostSpec) else None
+    if (risk := risk_of(cost)) is not None:
+        plain = words_for(risk.cost)
+        keys = {key: float(getattr(risk, field)) for key, field in RISK_KEYS.items()}
+        return None if plain is None or plain.is_own else replace(plain, parameters={**plain.parameters, **keys})
     if isinstance(cost, Program):
         return CostSpec("program.toml", {}, program=cost)
     classes = {f"{name.title().replace('_', '')}Cost": name for name in cost_names()}

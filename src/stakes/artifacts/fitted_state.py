@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from stakes.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import RangedParameter
+from stakes.costs.parameter_column import ParameterColumn, RangedParameter
 from stakes.data.forecasts.quantiles import OutcomeBounds
 from stakes.errors import SettingError
 from stakes.evaluation.selection import Frontier, ModelSelection

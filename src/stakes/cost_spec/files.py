@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from torch import Tensor
 
 from stakes.actions.function_costs import cost_function
 from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS, ParameterValue
-from stakes.costs.cost import Cost, Parameter, WrappedCost, refuse_numpy, require_cost
+from stakes.costs.cost import Cost, Parameter, WrappedCost, refuse_numpy, require_cost, unwrapped
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
 from stakes.programs.modelling import Program
@@ -216,6 +216,12 @@ def type_and_text(error: BaseException) -> str:
     return " ".join(words.split())
 
 
+def spec_of_file(cost: Cost) -> OwnCostSpec | None:
+    """Which file a cost is from; None where it is from none."""
+    spec: OwnCostSpec | None = None if unwrapped(cost) is cost else cast(OwnCost, cost).spec
+    return spec
+
+
 @contextmanager
 def user_cost_errors(cost: Cost) -> Iterator[None]:
     """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
@@ -224,10 +230,10 @@ def user_cost_errors(cost: Cost) -> Iterator[None]:
     except StakesError:
         raise
     except Exception as error:
-        if not isinstance(cost, OwnCost):
+        if (spec := spec_of_file(cost)) is None:
             raise
-        refuse_numpy(error, f"the cost {cost.spec.name}")
-        raise CostError(f"the cost {cost.spec.name} fails: {type_and_text(error)}") from error
+        refuse_numpy(error, f"the cost {spec.name}")
+        raise CostError(f"the cost {spec.name} fails: {type_and_text(error)}") from error
 
 
 _LARGEST = 1 << 20  # bytes of a file

@@ -28,7 +28,8 @@ from stakes.cost_spec.library import (
     without_risk,
 )
 from stakes.costs.cost import ActionSolution, Cost, plain_cost_of, vector_cost
-from stakes.costs.parameter_range import ParameterRange, RangedParameter
+from stakes.costs.parameter_column import RangedParameter
+from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program
 from stakes.programs.scenario_program import program_cost

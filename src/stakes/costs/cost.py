@@ -102,6 +102,7 @@ class VectorCost:
     hidden_parts: ClassVar[int] = 0  # how many parts of an action, the last ones, only the charge needs
     separable: ClassVar[bool] = False  # whether only limits join the outcomes, and no action takes a solver
     action_is_outcome: ClassVar[bool] = False  # whether there is a part for each outcome, on its scale
+    opposites: ClassVar[tuple[str, str] | None] = None  # what the names of parts begin with that undo each other
     convex_by_word: ClassVar[bool] = False  # whether its author's word is all that convexity rests on
 
     if TYPE_CHECKING:
@@ -180,15 +181,20 @@ def is_separable(cost: object) -> bool:
     return vector is not None and vector.separable
 
 
+def stated(cost: object, name: str, otherwise: Any = None) -> Any:
+    """What a cost says of itself beyond the protocol, such as its `total`."""
+    return getattr(unwrapped(cost), name, otherwise)
+
+
 def total_of(cost: object) -> Callable[[Tensor], Tensor] | None:
     """What the cost makes of the outcomes of all sites, the one number that it sees; None where it says nothing."""
-    total: Callable[[Tensor], Tensor] | None = getattr(unwrapped(cost), "total", None)
+    total: Callable[[Tensor], Tensor] | None = stated(cost, "total")
     return total
 
 
 def closed_form_of(cost: object) -> Callable[..., Tensor | None] | None:
     """The formula of a cost of one number for its best action; None where it has none."""
-    formula: Callable[..., Tensor | None] | None = getattr(unwrapped(cost), "best_action", None)
+    formula: Callable[..., Tensor | None] | None = stated(cost, "best_action")
     return formula
 
 
@@ -261,14 +267,13 @@ def states_convexity(cost: Cost) -> bool:
 
     A class that inherits this word but not the call it was said of has to say it again.
     """
-    inner = unwrapped(cost)
-    stated = getattr(inner, "convex", False)
-    if not isinstance(stated, bool):
-        raise CostError(f"convex must be True or False, got {stated!r}")
-    kinds = type(inner).__mro__
+    convex = stated(cost, "convex", False)
+    if not isinstance(convex, bool):
+        raise CostError(f"convex must be True or False, got {convex!r}")
+    kinds = type(unwrapped(cost)).__mro__
     calling = next((kind for kind in kinds if "__call__" in vars(kind)), object)
     stating = next((kind for kind in kinds if "convex" in vars(kind)), calling)  # else the object itself says it
-    return stated and issubclass(stating, calling)
+    return convex and issubclass(stating, calling)
 
 
 def refuse_numpy(error: Exception, name: str = "the function of the cost") -> None:
@@ -283,7 +288,7 @@ def require_cost(cost: object) -> None:
     """Raise unless the object can serve as a cost."""
     if isinstance(cost, type):
         raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
-    if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
+    if not isinstance(cost, Cost):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
     if vector_cost(cost) is None:  # which has limits of its own, and checks them
         require_bounds(cost.lower, cost.upper)

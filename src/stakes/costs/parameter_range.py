@@ -1,15 +1,13 @@
 """A cost parameter that is a range: decision makers who differ in one number and share one forecast."""
 
 import math
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from stakes.errors import CostError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from stakes.costs.cost import Cost, Parameter
 
 
 _LINEAR = ":linear"
@@ -129,74 +127,3 @@ class ParameterRange:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = refuse
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = refuse
-
-
-@dataclass(frozen=True)
-class RangedParameter:
-    """The parameter of a cost that is a range."""
-
-    name: str  # what the cost calls it
-    range: ParameterRange  # its values
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.range}"
-
-    def require_inside(self, least: float, most: float) -> None:
-        """Raise unless all values lie in the range."""
-        for value in (least, most):
-            if not self.range.low <= value <= self.range.high:
-                raise CostError(
-                    f"{self.name} must lie in {self.range.low:g} to {self.range.high:g}, for which the forecast is "
-                    f"trained, got {value:g}"
-                )
-
-
-def ranged_parameter(cost: object) -> RangedParameter | None:
-    """The parameter of the cost that is a range; None where all are numbers."""
-    own = _ranges(_plain(cost))
-    return own[0] if own else None
-
-
-def refuse_range(cost: object) -> None:
-    """Raise where a parameter of the cost is a range, and all cases belong to one decision maker."""
-    if (ranged := ranged_parameter(cost)) is not None:
-        ranged.range.refuse()
-
-
-def parameter_value(cost: object, name: str) -> float | None:
-    """The number that the cost has for a parameter; None where it has none of that name."""
-    values = (getattr(each, name, None) for each in (cost, _plain(cost)))
-    return next((float(value) for value in values if isinstance(value, int | float)), None)
-
-
-def with_parameter(cost: "Cost", name: str, value: "Parameter") -> "Cost":
-    """The cost with a value in place of its range."""
-    if _ranges(cost):
-        return cast("Cost", replace(cast(Any, cost), **{name: value}))
-    inner = with_parameter(cast(Any, cost).cost, name, value)
-    return cast("Cost", replace(cast(Any, cost), cost=inner))
-
-
-def checked_at_both_ends(cost: object) -> bool:
-    """Whether a parameter of the cost is a range, at both ends of which the cost is then checked."""
-    ranges = _ranges(cost)
-    if len(ranges) > 1:
-        raise CostError(f"one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
-    for each in ranges:
-        if each.name in ("lower", "upper"):
-            raise CostError(f"{each.name} cannot be a range, got {each.range}: it is the same for all decision makers")
-        for end in (each.range.low, each.range.high):
-            replace(cast(Any, cost), **{each.name: end})
-    return bool(ranges)
-
-
-def _plain(cost: object) -> object:
-    """The cost whose parameters they are: the plain one of a decision averse to risk."""
-    return getattr(cost, "plain", cost)
-
-
-def _ranges(cost: object) -> list[RangedParameter]:
-    if not is_dataclass(cost):
-        return []
-    values = {field.name: getattr(cost, field.name) for field in fields(cost)}
-    return [RangedParameter(name, value) for name, value in values.items() if isinstance(value, ParameterRange)]

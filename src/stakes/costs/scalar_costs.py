@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,8 @@ from stakes.argument_checks import require_below, require_finite, require_one_of
 from stakes.costs.cost import Parameter, require_bounds
 from stakes.costs.derivatives import with_gradient
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
-from stakes.costs.parameter_range import ParameterRange, checked_at_both_ends
+from stakes.costs.parameter_column import checked_at_both_ends
+from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError
 
 
@@ -76,8 +77,40 @@ PriceParameter = Parameter | ParameterRange
 """A parameter that may be a range, of which training draws a value for each case."""
 
 
+class ScalarCost:
+    """What these costs say of their outcomes, for reports and checks."""
+
+    outcome_is_share: ClassVar[bool] = False  # of capacity, between 0 and 1
+
+    if TYPE_CHECKING:
+
+        @property
+        def lower(self) -> Any: ...
+
+        @property
+        def upper(self) -> Any: ...
+
+    @property
+    def tail(self) -> tuple[float, Literal["above", "below"]] | None:
+        """The threshold, and its side, beyond which the cost is highest."""
+        return None
+
+    @property
+    def deciding_outcomes(self) -> tuple[float, float]:
+        """The outcomes among which the decision changes."""
+        return float(self.lower), float(self.upper)
+
+
+def scalar_cost(cost: object) -> ScalarCost | None:
+    """The cost as one of these; None for any other."""
+    return cost if isinstance(cost, ScalarCost) else None
+
+
+_BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
+
+
 @dataclass(frozen=True)
-class ShortfallCost:
+class ShortfallCost(ScalarCost):
     """Commit power a, be paid for it, and pay for what is missing: c(a, p) = -a + penalty relu(a - p)^2.
 
     The outcome is the power of D >= 1 sites as a fraction of capacity; what counts is p, their mean.
@@ -91,6 +124,7 @@ class ShortfallCost:
     lower: ClassVar[float] = 0.0
     upper: ClassVar[float] = 1.0
     convex: ClassVar[bool] = True
+    outcome_is_share: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not checked_at_both_ends(self):
@@ -148,6 +182,18 @@ class WindDispatchCost(ShortfallCost):
 
     power_curve: PowerCurve = field(default_factory=PowerCurve)
     outcome_bounds: ClassVar[tuple[float | None, float | None]] = (0.0, None)
+    outcome_is_share: ClassVar[bool] = False
+
+    @property
+    def tail(self) -> tuple[float, Literal["above", "below"]]:
+        """The wind speeds at which the cost is highest: those from just before the cut-off on."""
+        curve = self.power_curve
+        return (curve.cutoff_speed - _BEFORE_CUT_OFF) / curve.hub_factor, "above"
+
+    @property
+    def deciding_outcomes(self) -> tuple[float, float]:
+        """The wind speeds among which the decision changes."""
+        return 0.0, 1.2 * self.power_curve.cutoff_speed / self.power_curve.hub_factor
 
     def total(self, outcome: Tensor) -> Tensor:
         """The mean power P(y) of the sites, (...).
@@ -159,7 +205,7 @@ class WindDispatchCost(ShortfallCost):
 
 
 @dataclass(frozen=True)
-class ProtectionCost:
+class ProtectionCost(ScalarCost):
     """Protect at level a in [0, 1] against a hazard, with s(y) its severity between 0 and 1:
 
     c(a, y) = s(y) (1 - a)^exposure_power + false_alarm_ratio (1 - s(y)) a^protection_power,
@@ -202,6 +248,17 @@ class ProtectionCost:
                 "exposure_power and protection_power must be at least 1 and one of them above 1, or the expected cost "
                 f"has no curvature; got {self.exposure_power} and {self.protection_power}"
             )
+
+    @property
+    def tail(self) -> tuple[float, Literal["above", "below"]] | None:
+        """Where the hazard lies; None where each case has a threshold of its own."""
+        return (float(self.threshold), self.hazard) if isinstance(self.threshold, float | int) else None
+
+    @property
+    def deciding_outcomes(self) -> tuple[float, float]:
+        """The outcomes among which the decision changes."""
+        threshold, width = float(self.threshold), 10 / float(self.sharpness)
+        return threshold - width, threshold + width
 
     def severity(self, outcome: Tensor) -> Tensor:
         """The severity s(y), the mean over the sites, (...), between 0 and 1.
@@ -256,7 +313,7 @@ class ProtectionCost:
 
 
 @dataclass(frozen=True)
-class NewsvendorCost:
+class NewsvendorCost(ScalarCost):
     """Stock a, sell y, with linear costs: c(a, y) = underage relu(y - a) + overage relu(a - y).
 
     y is the sum over D >= 1 sites. a* is the order statistic ceil(M tau), tau = underage / (underage + overage),
@@ -327,7 +384,7 @@ class NewsvendorCost:
 
 
 @dataclass(frozen=True)
-class ImbalanceCost:
+class ImbalanceCost(ScalarCost):
     """Buy a, need y, and settle the difference at quadratic cost: c(a, y) = short relu(y - a)^2 + long relu(a - y)^2.
 
     y is the sum over D >= 1 sites. a* is an expectile: with y sorted and S_k the sum of the k smallest,

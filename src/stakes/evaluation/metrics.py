@@ -13,8 +13,8 @@ from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
 from stakes.costs.cost import Cost, at_bounds, plain_cost_of, shown_action, total_of, vector_cost
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
-from stakes.costs.parameter_range import ranged_parameter, with_parameter
-from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
+from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.costs.scalar_costs import scalar_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.scenario_program import BINDS, program_cost
 from stakes.scores.decision_score import case_parts, mean_cost, realised_cost
@@ -25,8 +25,6 @@ Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
 
 LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
 """Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
-
-_BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
 
 
 def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper: float = inf) -> Region:
@@ -41,12 +39,8 @@ def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper
 
 def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
     """The threshold-weighted CRPS of where the cost is highest; None for a cost without a threshold."""
-    if isinstance(cost, ProtectionCost) and isinstance(cost.threshold, float | int):
-        return ThresholdWeightedCRPS(float(cost.threshold), cost.hazard)
-    if isinstance(cost, WindDispatchCost):
-        curve = cost.power_curve
-        return ThresholdWeightedCRPS((curve.cutoff_speed - _BEFORE_CUT_OFF) / curve.hub_factor, "above")
-    return None
+    known = scalar_cost(cost)
+    return None if known is None or known.tail is None else ThresholdWeightedCRPS(*known.tail)
 
 
 @dataclass(frozen=True)

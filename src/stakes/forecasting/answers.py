@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import ranged_parameter
+from stakes.costs.parameter_column import ParameterColumn, ranged_parameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost

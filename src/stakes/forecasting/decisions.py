@@ -15,12 +15,11 @@ from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost, at_bounds, bounds_of, part_names, plain_cost_of, shown_action, vector_cost
-from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.programs.scenario_program import program_cost
-from stakes.programs.storage import ArbitrageCost
 from stakes.scores.decision_score import case_parts, mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
@@ -269,9 +268,10 @@ def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | N
 
 def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
     """A sentence where a battery charges and discharges at once."""
-    if not isinstance(plain_cost_of(cost), ArbitrageCost):
+    vector = vector_cost(plain_cost_of(cost))
+    if vector is None or vector.opposites is None:
         return ()
-    charge, discharge = (table.filter(regex=f"^action_{way}_").to_numpy() for way in ("charge", "discharge"))
+    charge, discharge = (table.filter(regex=f"^action_{way}_").to_numpy() for way in vector.opposites)
     most = np.maximum(charge, discharge).max(axis=1, keepdims=True)
     count = int((np.minimum(charge, discharge) > _TINY * most).any(axis=1).sum())
     if not count:

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter
+from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
 from stakes.data.case_table import as_table, as_tensor, checked_times
 from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError

@@ -19,8 +19,7 @@ from stakes.actions.check_cost import gradient_objection
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import RangedParameter, ranged_parameter
+from stakes.costs.parameter_column import ParameterColumn, RangedParameter, ranged_parameter
 from stakes.data.case_table import (
     CaseTable,
     as_table,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from stakes.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.costs.cost import Cost, require_cost
-from stakes.costs.parameter_range import refuse_range
+from stakes.costs.parameter_column import refuse_range
 from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet

@@ -640,6 +640,16 @@ class Program(ProgramCost):
         rows = [each for each in self._matrices(len(outcomes)).limit_rows() if not each.row.equation]
         return tuple((each.name, place) for each in rows for place in each.places(outcomes))
 
+    def require_linear_recourse(self, outcomes: int) -> None:
+        """Raise where squares of the recourse cost anything, and name one of them."""
+        Q = self.program(outcomes).Q
+        if Q is not None and bool(Q.any()):
+            name = next(name for name, quantity in self.recourse.items() if quantity.square)
+            raise CostError(
+                f"recourse.{name}.square must be 0 for an aversion to risk (cvar_level), which needs a recourse of "
+                f"linear costs, got {amount_words(self.recourse[name].square)}"
+            )
+
     @property
     def depends_on_order(self) -> bool:
         """Whether a limit or a recourse constraint is about neighbours, or about all outcomes so far."""

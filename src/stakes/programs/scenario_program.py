@@ -441,6 +441,9 @@ class ProgramCost(VectorCost):
         """What no action changes of the cost, beside that of the program, (...)."""
         raise NotImplementedError
 
+    def require_linear_recourse(self, outcomes: int) -> None:
+        """Raise, in the words of the cost, where squares of the recourse cost anything."""
+
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """For each limit G a <= g the parameter that it is of, and where it holds."""
         rows = self.program(len(outcomes)).G

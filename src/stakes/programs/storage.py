@@ -355,6 +355,7 @@ class ArbitrageCost(ProgramCost):
     energy: Parameter
     efficiency: float = 0.9
     quadratic: float = 0.0
+    opposites: ClassVar[tuple[str, str]] = ("charge", "discharge")
 
     def __post_init__(self) -> None:
         take_lists(self)
@@ -392,7 +393,7 @@ class ArbitrageCost(ProgramCost):
         Args:
             outcomes: The names of the T prices.
         """
-        return tuple(f"{way}_{name}" for way in ("charge", "discharge") for name in outcomes)
+        return tuple(f"{way}_{name}" for way in self.opposites for name in outcomes)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """The energy that the battery holds after every t at most, and then at least.

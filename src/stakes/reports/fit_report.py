@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stakes.costs.parameter_range import ranged_parameter
+from stakes.costs.parameter_column import ranged_parameter
 from stakes.evaluation.intervals import LEAST_BLOCKS
 from stakes.evaluation.selection import Frontier, candidate_words
 from stakes.evaluation.study import Study

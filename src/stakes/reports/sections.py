@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, plain_cost_of, vector_cost
-from stakes.costs.parameter_range import RangedParameter, ranged_parameter, with_parameter
+from stakes.costs.parameter_column import RangedParameter, ranged_parameter, with_parameter
 from stakes.errors import StakesError
 from stakes.evaluation.vector_cases import BAND_LEVELS, BindingLimit, JudgedParts, LimitWorth, ShownCase
 from stakes.reports.comparison import JudgedFit, PolicyComparison

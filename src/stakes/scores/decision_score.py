@@ -14,8 +14,7 @@ from stakes.actions.solve import optimal_action, solve_action
 from stakes.argument_checks import prepared_pair, require_one_of
 from stakes.costs.cost import ActionSolution, Cost, require_cost, requires_eager
 from stakes.costs.member_weights import mean_of_members, refuse_weights, relative_weights
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.costs.parameter_column import ParameterColumn, ranged_parameter, with_parameter
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from stakes.artifacts.fits import AboutFit, Bundle, alarms_of, load_bundle, open_folder
 from stakes.artifacts.manifest import bundle_files
-from stakes.costs.parameter_range import RangedParameter
+from stakes.costs.parameter_column import RangedParameter
 from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.quantiles import within_bounds
 from stakes.data.stored_cases import STORED_CASES, load_cases

@@ -14,8 +14,8 @@ from torch.nn.functional import pad
 
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, vector_cost
-from stakes.costs.parameter_column import ParameterColumn
-from stakes.costs.parameter_range import ParameterRange, with_parameter
+from stakes.costs.parameter_column import ParameterColumn, with_parameter
+from stakes.costs.parameter_range import ParameterRange
 from stakes.costs.scalar_costs import PriceParameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError

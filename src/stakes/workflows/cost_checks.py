@@ -15,7 +15,7 @@ from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, plain_cost_of, states_convexity, vector_cost
-from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
+from stakes.costs.scalar_costs import scalar_cost
 from stakes.data.case_table import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
@@ -235,7 +235,8 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram
             f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "
             "table with --target, to check it over"
         )
-    low, high = _range(plain)
+    known = scalar_cost(plain)
+    low, high = (float(plain.lower), float(plain.upper)) if known is None else known.deciding_outcomes
     source = f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
     return _checked(spec, cost, _draws(low, high), source, None)
 
@@ -270,17 +271,6 @@ def _draws(low: float, high: float) -> Tensor:
     return torch.from_numpy(generator.uniform(centre - half, centre + half, size=(_COST_SETS, _COST_MEMBERS)))[
         ..., None
     ]
-
-
-def _range(cost: Cost) -> tuple[float, float]:
-    """Outcomes among which the decision changes: between the bounds, unless the cost speaks of something else."""
-    if isinstance(cost, ProtectionCost):
-        threshold, width = float(cost.threshold), 10 / float(cost.sharpness)
-        return threshold - width, threshold + width
-    if isinstance(cost, WindDispatchCost):
-        curve = cost.power_curve
-        return 0.0, 1.2 * curve.cutoff_speed / curve.hub_factor
-    return float(cost.lower), float(cost.upper)
 
 
 def _bound(value: object) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_range import RangedParameter, ranged_parameter
+from stakes.costs.parameter_column import RangedParameter, ranged_parameter
 from stakes.data.forecasts.grids import GridPoint
 from stakes.data.forecasts.members import MembersFile
 from stakes.data.forecasts.quantiles import Pair, TailShape

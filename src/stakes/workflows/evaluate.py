@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.forecasts.members import MembersFile
 from stakes.data.tables.columns import case_labels, in_utc, told_labels, zone_notes
 from stakes.data.tables.layout import TableCases, left_out_notes

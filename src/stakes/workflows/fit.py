@@ -20,7 +20,7 @@ from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
 from stakes.costs.cost import vector_cost
-from stakes.costs.parameter_range import ranged_parameter
+from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.stored_cases import save_cases
 from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases

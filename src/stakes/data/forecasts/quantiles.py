@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.argument_checks import require_finite, require_one_of
-from stakes.costs.cost import plain_cost_of, total_of
-from stakes.costs.scalar_costs import ShortfallCost, WindDispatchCost
+from stakes.costs.cost import plain_cost_of, stated, total_of
+from stakes.costs.scalar_costs import scalar_cost
 from stakes.errors import SettingError, ShapeError, TableError
 from stakes.text import number_text
 
@@ -75,7 +75,7 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
         bounds = OutcomeBounds((_checked_pair(given),) * width, "given")
         _require_within(bounds, values)
         return bounds
-    known = getattr(plain_cost_of(cost), "outcome_bounds", None)
+    known = stated(plain_cost_of(cost), "outcome_bounds")
     if known is not None:
         bounds = OutcomeBounds((_checked_pair(known),) * width, "cost")
         if not _rows_outside(bounds, values):
@@ -319,9 +319,10 @@ def weighted_quantiles(
 def quantile_bounds(cost: Any, quantiles: Floats) -> OutcomeBounds | None:
     """What outcomes cannot cross, as the cost knows or quantiles show it; None where there is nothing."""
     bounds = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
-    if bounds is not None or total_of(cost) is None or isinstance(cost, WindDispatchCost):
+    if bounds is not None or total_of(cost) is None:
         return bounds
-    if isinstance(cost, ShortfallCost) and quantiles.min() >= 0 and quantiles.max() <= 1:
+    known = scalar_cost(cost)
+    if known is not None and known.outcome_is_share and quantiles.min() >= 0 and quantiles.max() <= 1:
         return OutcomeBounds(((0.0, 1.0),), "cost")
     from_zero = not isinstance(cost.lower, torch.Tensor) and cost.lower == 0 and quantiles.min() >= 0
     return OutcomeBounds(((0.0, None),), "cost") if from_zero else None
