@@ -1,4 +1,4 @@
-"""A run on disk: the files of `stakes.training.stored_models`, and checkpoints/ while it is trained."""
+"""A run on disk: settings, state, weights and metrics, and checkpoints/ while it is trained."""
 
 import json
 import math
@@ -10,33 +10,27 @@ from typing import Any
 
 import torch
 
-from reproduction.runs.settings import RunSettings, build_model, run_from_plain
+from reproduction.runs.settings import WEIGHTS, RunSettings, build_model, run_from_plain, saved_weights
 from stakes.errors import CheckpointError, SettingError, StakesError
-from stakes.files import check_sha256, content_digest, read_bytes, write_json
-from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
+from stakes.files import check_sha256, content_digest, read_bytes, write_atomically, write_json
+from stakes.settings import canonical_text, from_plain, read_settings_file, shown, to_plain
 from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.stored_models import (
-    MANIFEST,
-    METRICS,
-    SETTINGS,
-    STATE,
     TENSOR_LIMIT,
-    WEIGHTS,
-    load_model_weights,
     model_keys,
     read_json_table,
-    read_lines,
     save_models,
-    state_layout,
     versions_here,
-    write_lines,
 )
+
+SETTINGS, STATE, METRICS = "settings.json", "state.json", "metrics.jsonl"
+_MOST_METRICS = 2**28  # bytes
 
 
 def is_run(path: Path) -> bool:
-    """Whether the folder is that of a run, finished or not; a bundle, or what is left of one, is none."""
+    """Whether the folder is that of a run, finished or not."""
     file = path / SETTINGS
-    if not file.is_file() or (path / MANIFEST).exists():
+    if not file.is_file():
         return False
     try:
         return "task" in read_settings_file(file)
@@ -138,14 +132,14 @@ class RunFolder:
                 f"the run in {self.path} has not finished; `python -m reproduction resume {self.path}` goes on with it"
             )
         model = build_model(run)
-        model.load_state_dict(load_model_weights(self.path / WEIGHTS, state.weights_sha256, state_layout(model)))
+        model.load_state_dict(saved_weights(self.path / WEIGHTS, state.weights_sha256, model))
         return model
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, up to the last whole one."""
         if not self.metrics_file.exists():
             return []
-        lines = read_lines(self.metrics_file)
+        lines = _read_lines(self.metrics_file)
         for line in lines:
             if not isinstance(line.get("epoch"), int) or "phase" not in line:
                 raise CheckpointError(
@@ -177,7 +171,24 @@ class RunFolder:
             return
         # "pretraining" comes before "training" in the alphabet too
         kept = [line for line in self.metrics() if (line["phase"], line["epoch"]) <= (phase, epoch)]
-        write_lines(self.metrics_file, kept)
+        write_atomically(self.metrics_file, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in kept).encode())
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """The tables of a file with one a line, up to its last whole line."""
+    try:
+        texts = [line.decode() for line in read_bytes(path, _MOST_METRICS).split(b"\n")[:-1]]
+        lines = [json.loads(text, parse_constant=_refused) for text in texts]
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    for line in lines:
+        if not isinstance(line, dict):
+            raise CheckpointError(f"{path} is damaged: a line must be a table, got {shown(line)}")
+    return lines
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
 
 
 class RunRecorder(Observer):

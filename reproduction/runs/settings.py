@@ -23,7 +23,9 @@ from stakes.training.settings import (
     ModelSettings,
     TrainingSettings,
 )
-from stakes.training.stored_models import WEIGHTS, load_model_weights, state_layout
+from stakes.training.stored_models import load_models, model_keys, state_layout
+
+WEIGHTS = "weights.safetensors"
 
 MODELS: Mapping[str, type[ModelSettings]] = {
     kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings)
@@ -124,7 +126,7 @@ def build_model(run: RunSettings) -> torch.nn.Module:
 def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Tensor]:
     file = path / WEIGHTS if path.is_dir() else path
     try:
-        return load_model_weights(file, None, state_layout(model))
+        return saved_weights(file, None, model)
     except (CheckpointError, ValueError) as error:  # a path with a null character is a ValueError
         raise SettingError(f"start_from cannot be used: {error}") from error
 
@@ -141,3 +143,9 @@ def _with_default_cost(task: Task) -> Task:
 @lru_cache(maxsize=32)
 def _load(task: Hashable) -> TaskData:
     return cast(Task, task).data()
+
+
+def saved_weights(path: Path, sha256: str | None, model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The weights of the only model of a file, which must be those of such a model."""
+    (weights,) = load_models(path, sha256, model_keys(1), state_layout(model))
+    return weights

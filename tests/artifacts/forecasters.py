@@ -9,13 +9,13 @@ import torch
 from golden.make_bundle import LAYOUT, SPEC, table
 
 from stakes import ImplicitModel
-from stakes.artifacts.manifest import DataFingerprint
+from stakes.artifacts.folder import DataFingerprint
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 FEATURES = list(LAYOUT.features)
-PARTS = {"settings.json", "state.json", "weights.safetensors", "metrics.jsonl"}
+PARTS = {"state.json", "training.json", "weights.safetensors"}
 DATA = DataFingerprint("load.csv", 60, "a" * 64, "2020-01-01T00:00:00", "2020-03-01T00:00:00")
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from stakes.artifacts.fits import AboutFit, FittedSpan
+from stakes.artifacts.fits import AboutFit
+from stakes.artifacts.folder import FittedSpan
 from stakes.errors import SettingError
 
 GOOD: dict[str, Any] = {

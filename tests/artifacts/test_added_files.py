@@ -6,7 +6,7 @@ from artifacts.forecasters import DATA, PARTS, assert_same, contents, fitted
 from golden.make_bundle import LAYOUT
 
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.manifest import bundle_files, record_file
+from stakes.artifacts.folder import read_manifest, record_file
 from stakes.errors import BundleError, StakesError
 
 
@@ -15,16 +15,16 @@ def test_files_may_be_added(folder: Path) -> None:
     for name in ("report.html", "evaluation/metrics.csv"):
         (folder / name).write_text(name)
         record_file(folder, name)
-    assert bundle_files(folder).keys() == PARTS | {"report.html", "evaluation/metrics.csv"}
+    assert read_manifest(folder).files.keys() == PARTS | {"report.html", "evaluation/metrics.csv"}
     bundle = load_bundle(folder)
     assert_same(bundle.forecaster, fitted("implicit"))
     assert bundle.notes == ()
-    assert (bundle.layout, bundle.about["data"]) == (LAYOUT, vars(DATA))
+    assert (bundle.layout, bundle.known.data) == (LAYOUT, DATA)
 
     (folder / "report.html").write_text("another")
     (folder / "evaluation/metrics.csv").unlink()
     missing, changed = sorted(load_bundle(folder).notes)
-    assert changed == f"{folder}/report.html is not the file that was recorded with the bundle"
+    assert changed == f"{folder}/report.html is not the file that was recorded when it was saved"
     assert missing == f"{folder}/evaluation/metrics.csv cannot be read: No such file or directory"
     record_file(folder, "report.html")
     assert len(load_bundle(folder).notes) == 1
@@ -47,7 +47,7 @@ def test_links_out_of_the_folder_are_refused(folder: Path, tmp_path: Path) -> No
     (folder / "link").symlink_to(tmp_path / "secrets")
     (folder / "key").symlink_to(tmp_path / "secrets" / "key")
     for name in ("link/key", "key"):
-        with pytest.raises(BundleError, match="leads out of the folder"):
+        with pytest.raises(BundleError, match="leads out of its folder"):
             record_file(folder, name)
-    forged("files", {**bundle_files(folder), "link/key": "0" * 64})(folder)
-    assert load_bundle(folder).notes == (f"{folder}/link/key leads out of the folder of the bundle",)
+    forged("files", {**read_manifest(folder).files, "link/key": "0" * 64})(folder)
+    assert load_bundle(folder).notes == (f"{folder}/link/key leads out of its folder",)

@@ -9,7 +9,7 @@ from golden.make_bundle import SPEC, table
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function
 from stakes.artifacts.fits import load_bundle, save_bundle
-from stakes.artifacts.manifest import is_bundle
+from stakes.artifacts.folder import is_saved
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import BundleError, SettingError, StakesError
 from stakes.files import read_json
@@ -37,7 +37,7 @@ def test_a_cost_of_the_library_needs_no_words(cost: Any, tmp_path: Path) -> None
 def test_words_must_be_those_of_the_cost(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cost_spec must be that of the forecaster's cost"):
         save_bundle(tmp_path, fitted("implicit"), cost_spec=CostSpec.parse("shortfall:penalty=3"))
-    assert not is_bundle(tmp_path)
+    assert not is_saved(tmp_path)
 
 
 def test_a_cost_without_words_must_be_given_again(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_something_else_in_place_of_a_cost_is_refused(saved: Path) -> None:
 
 def test_a_model_of_the_users_must_be_given_again(tmp_path: Path) -> None:
     save_bundle(tmp_path, fitted("own model"))
-    assert read_json(tmp_path / "settings.json")["model"] == "own"
-    with pytest.raises(BundleError, match=r"settings\.json: the model .* pass its factory as model="):
+    assert read_json(tmp_path / "state.json")["model"] == "own"
+    with pytest.raises(BundleError, match=r"state\.json: the model .* pass its factory as model="):
         load_bundle(tmp_path)
     with pytest.raises(BundleError, match=r"model must make a torch module .*, got <class 'int'>"):
         load_bundle(tmp_path, model=lambda features, outcomes: features)
@@ -113,5 +113,5 @@ def test_a_model_of_the_users_must_be_given_again(tmp_path: Path) -> None:
 
 
 def test_a_model_of_the_library_must_not_be_given(saved: Path) -> None:
-    with pytest.raises(BundleError, match=r"settings\.json: .* implicit .* model="):
+    with pytest.raises(BundleError, match=r"training\.json: .* implicit .* model="):
         load_bundle(saved, model=small)

@@ -1,17 +1,16 @@
 """A forecaster for a range of decision makers, saved and loaded again."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from artifacts.damage import forged
 
 from stakes import Cost, CVaRCost, DecisionAwareForecaster, ParameterRange, ShortfallCost
 from stakes.artifacts.cost import words_for
 from stakes.artifacts.fits import load_bundle, save_bundle
-from stakes.artifacts.fitted_state import estimator_settings, fitted_state, restored_forecaster
-from stakes.errors import SettingError
+from stakes.errors import SettingError, StakesError
 from stakes.training.settings import ImplicitSettings
 
 RANGE = ParameterRange(1, 50)
@@ -62,10 +61,9 @@ def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: 
 
 def test_models_that_see_a_parameter_need_its_range(tmp_path: Path) -> None:
     folder = save_bundle(tmp_path / "fit", fitted(True))
-    forecaster = load_bundle(folder).forecaster
-    settings, state = estimator_settings(forecaster), replace(fitted_state(forecaster), ranged=None)
-    with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
-        restored_forecaster(settings, state, folder / "weights.safetensors", "", ShortfallCost(5.0))
+    forged("forecast.ranged", None, "state.json")(folder)
+    with pytest.raises(StakesError, match="conditioned is for a cost with a range"):
+        load_bundle(folder, cost=ShortfallCost(5.0))
 
 
 def test_a_range_has_words() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from artifacts.damage import vouch
 from user_files import past_forecasts, recalibrated  # noqa: F401  a fixture
 
 from stakes.artifacts import recalibrations as recalibration_folder
-from stakes.artifacts.manifest import RECALIBRATION, file_digest, is_recalibration
+from stakes.artifacts.folder import MANIFEST, is_saved, record_file
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration, save_recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -26,10 +27,8 @@ def opened(recalibrated: Path) -> Recalibration:  # noqa: F811
 def changed(folder: Path, name: str, **values: Any) -> None:
     """The file with other values, recorded as if it had always had them."""
     write_json(folder / name, read_json(folder / name) | values)
-    if name != RECALIBRATION:
-        manifest = read_json(folder / RECALIBRATION)
-        manifest["files"][name] = file_digest(folder, name)
-        write_json(folder / RECALIBRATION, manifest)
+    if name != MANIFEST:
+        vouch(folder, name)
 
 
 def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     assert again.recalibrator.state_ == opened.recalibrator.state_
     assert again.recalibrator.selection_ == opened.recalibrator.selection_
     assert again.recalibrator.get_params() == opened.recalibrator.get_params()
-    for name in ("layout", "settings", "data", "fitted", "said", "cost_spec"):
+    for name in ("layout", "about", "cost_spec"):
         assert getattr(again, name) == getattr(opened, name)
     assert again.judged is not None
     assert opened.judged is not None
@@ -60,11 +59,11 @@ def test_a_save_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr(recalibration_folder, "write_json", refused)
     with pytest.raises(OSError, match="No space left"):
-        save_recalibration(folder, replace(opened, said=("other",)))
+        save_recalibration(folder, opened)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     with pytest.raises(OSError, match="No space left"):
         save_recalibration(tmp_path / "none", opened)
-    assert not is_recalibration(tmp_path / "none")
+    assert not is_saved(tmp_path / "none")
 
 
 def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Path) -> None:
@@ -77,15 +76,15 @@ def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        (RECALIBRATION, {"format": 2}, "was made by a newer version of stakes"),
-        (RECALIBRATION, {"format": 0}, "format must be 1"),
-        (RECALIBRATION, {"cost": None}, "cost a table"),
-        (RECALIBRATION, {"cost": {"name": "x.py:f", "parameters": {}}}, "cost"),
-        (RECALIBRATION, {"files": {}}, r"files must name state\.json"),
-        (RECALIBRATION, {"files": {"../state.json": "0" * 64}}, "plain relative paths"),
-        (RECALIBRATION, {"layout": {}}, "outcomes"),
-        (RECALIBRATION, {"unheard": 1}, "unheard"),
-        (RECALIBRATION, {"block": 0}, "block"),
+        (MANIFEST, {"format": 4}, "was made by a newer version of stakes"),
+        (MANIFEST, {"format": 0}, "format must be 3"),
+        (MANIFEST, {"cost": None}, "cost, layout and about must be tables"),
+        (MANIFEST, {"cost": {"name": "x.py:f", "parameters": {}}}, "cost"),
+        (MANIFEST, {"files": {}}, r"files must name state\.json"),
+        (MANIFEST, {"files": {"../state.json": "0" * 64}}, "plain relative paths"),
+        (MANIFEST, {"layout": {}}, "outcomes"),
+        (MANIFEST, {"unheard": 1}, "unheard"),
+        (MANIFEST, {"about": {"block": 0}}, "about"),
         ("state.json", {"candidate": "magic"}, "candidate must be"),
         ("state.json", {"targets": []}, "state.json"),
         ("state.json", {"models": "none"}, "models must be"),
@@ -106,7 +105,7 @@ def test_a_users_own_cost_is_not_in_the_folder(opened: Recalibration, tmp_path: 
     file.write_text("def mine(action, outcome):\n    return (action - outcome) ** 2\n")
     spec = CostSpec.parse(f"{file}:mine:lower=0,upper=30,convex=yes")
     folder = save_recalibration(tmp_path / "own", replace(opened, cost_spec=spec))
-    assert str(tmp_path) not in (folder / RECALIBRATION).read_text()
+    assert str(tmp_path) not in (folder / MANIFEST).read_text()
     with pytest.raises(StakesError, match="only its name was kept; give the file again"):
         load_recalibration(folder)
     assert load_recalibration(folder, spec).cost_spec == spec
@@ -115,9 +114,9 @@ def test_a_users_own_cost_is_not_in_the_folder(opened: Recalibration, tmp_path: 
 def test_a_report_that_was_changed_is_told(opened: Recalibration, tmp_path: Path) -> None:
     folder = save_recalibration(tmp_path / "copy", opened)
     (folder / "report.html").write_text("page")
-    recalibration_folder.record_in_recalibration(folder, "report.html")
+    record_file(folder, "report.html")
     assert load_recalibration(folder).notes == ()
     (folder / "report.html").write_text("other")
     assert load_recalibration(folder).notes == (
-        f"{folder / 'report.html'} is not the file that was recorded with the bundle",
+        f"{folder / 'report.html'} is not the file that was recorded when it was saved",
     )

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from artifacts.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors, vouched
+from artifacts.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors
 from artifacts.forecasters import PARTS
 
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.folder import read_manifest
 from stakes.errors import StakesError
 
 
 def deep_and_many(folder: Path) -> None:
-    forged("model.layers", 500, "settings.json")(folder)
+    forged("model.layers", 500, "state.json")(folder)
     forged("models", 1000, "state.json")(folder)
 
 
@@ -23,7 +23,7 @@ FIRST = "model.0.network.layers.0.weight"
 OWN_COST = {"name": "costs.py:f", "parameters": {}, "unit": "", "action_unit": ""}
 DIFFUSION = {"name": "diffusion", "steps": 10**12}
 BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "missing": (lambda folder: (folder / "bundle.json").unlink(), "holds no bundle"),
+    "missing": (lambda folder: (folder / "bundle.json").unlink(), "there is no bundle.json"),
     "empty": (edit("bundle.json", lambda content: b""), "is damaged"),
     "cut": (edit("bundle.json", lambda content: content[:200]), "is damaged"),
     "a bit flipped": (edit("bundle.json", flipped(0.6)), "is damaged"),
@@ -34,20 +34,23 @@ BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "too large": (moved("bundle.json", sparse), "bytes, at most"),
     "a pipe": (moved("bundle.json", os.mkfifo), "must be a regular file"),
     "a link": (moved("bundle.json", link), "must be a regular file"),
-    "a newer format": (forged("format", 3), "was made by a newer version of stakes: it has format 3, this one reads 2"),
+    "a newer format": (forged("format", 4), "was made by a newer version of stakes: it has format 4, this one reads 3"),
     "a far newer format": (forged("format", 10**400), "was made by a newer version"),
-    "format 0": (forged("format", 0), "format must be 2, got 0"),
-    "format true": (forged("format", True), "format must be 2, got True"),
-    "no format": (forged("format", ...), "format must be 2, got None"),
+    "format 0": (forged("format", 0), "format must be 3, got 0"),
+    "format true": (forged("format", True), "format must be 3, got True"),
+    "no format": (forged("format", ...), "format must be 3, got None"),
     "a field too many": (forged("secret", 1), "there is no setting 'secret'"),
     "a field with an escape": (forged("\x1b[2J\n", 1), "there is no setting"),
     "a field missing": (forged("created", ...), "created must be given"),
-    "a field that there is not": (forged("versions", {"stakes": "1"}), "there is no setting 'versions'"),
+    "versions": (forged("versions", {"stakes": 1}), "versions.stakes must be text"),
+    "no versions": (forged("versions", ...), "versions must be given"),
+    "another kind": (forged("kind", "model"), "kind must be one of"),
+    "the other kind": (forged("kind", "recalibration"), "files must name selection.json"),
     "a number for a time": (forged("created", 1), "created must be text"),
     "a file above": (forged("files", {"../x": "0" * 64}), "plain relative paths"),
     "an absolute file": (forged("files", {"/etc/passwd": "0" * 64}), "plain relative paths"),
     "a hidden file": (forged("files", {".profile": "0" * 64}), "plain relative paths"),
-    "no files": (forged("files", {}), "files must name settings.json"),
+    "no files": (forged("files", {}), "files must name state.json"),
     "a short hash": (forged("files", dict.fromkeys(PARTS, "0")), "must be 64 hexadecimal digits"),
     "another cost": (forged("cost.name", "free"), "there is no cost 'free'"),
     "a cost below zero": (forged("cost.parameters.short", -1.0), "short must be positive"),
@@ -61,51 +64,64 @@ BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "about a list": (forged("about", []), "about must be a table"),
     "no rows": (forged("about.data.rows", 0), r"about\.data\.rows must be"),
 }
-SETTINGS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "missing": (lambda folder: (folder / "settings.json").unlink(), "cannot be read"),
-    "exchanged with another": (
-        lambda folder: forged("files", exchanged(folder))(folder),
-        "damaged or of another bundle",
-    ),
-    "a bit flipped": (edit("settings.json", flipped(0.5)), "damaged or of another bundle: its SHA-256 is"),
-    "a link": (moved("settings.json", link), "must be a regular file"),
-    "a pickle": (pickled("settings.json"), "is damaged"),
-    "too large": (moved("settings.json", sparse), "bytes, at most"),
-    "wide": (forged("model.hidden", 10**9, "settings.json"), "model.hidden must be at most"),
-    "long": (forged("model", DIFFUSION, "settings.json"), "model.steps must be at most"),
-    "another model": (forged("model", "flow", "settings.json"), "model must be one of"),
-    "an own model": (forged("model", "own", "settings.json"), "pass its factory as model="),
-    "a model true": (forged("model.hidden", True, "settings.json"), r"model\.hidden must be a whole number"),
-    "a field too many": (forged("command", "rm", "settings.json"), "there is no setting 'command'"),
-    "a field missing": (forged("members", ..., "settings.json"), "members must be given"),
-    "many members": (forged("members", 10**12, "settings.json"), "members must be at most"),
-    "a device without numbers": (forged("device", "meta", "settings.json"), "device must be"),
-    "another device": (forged("device", "/dev/sda", "settings.json"), "device must be"),
-    "training": (forged("training.epochs", -1, "settings.json"), r"training\.epochs must be"),
-}
 STATE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a bit flipped": (edit("state.json", flipped(0.5)), "damaged or of another bundle"),
-    "a negative seed": (forged("noise_seed", -1, "state.json"), "noise_seed must be"),
-    "a weight above 1": (forged("decision_weight", 2, "state.json"), r"decision_weight must lie in \[0, 1\]"),
-    "no targets": (forged("target_names", [], "state.json"), "target_names must be"),
-    "other targets": (
-        forged("target_names", ["demand"], "state.json"),
-        "layout.targets must be 'demand' as in state.json, got 'load'",
-    ),
-    "fewer names": (forged("feature_names", ["wind"], "state.json"), "feature_names must be 3 names, got 1"),
-    "other names": (
-        forged("feature_names", ["a", "b", "c"], "state.json"),
-        "layout.feature_names must be 'a', 'b', 'c' as in state.json, got 'wind'",
-    ),
+    "missing": (lambda folder: (folder / "state.json").unlink(), "cannot be read"),
+    "exchanged with another": (lambda folder: forged("files", exchanged(folder))(folder), "is damaged: its SHA-256 is"),
+    "a bit flipped": (edit("state.json", flipped(0.5)), "is damaged: its SHA-256 is"),
+    "a link": (moved("state.json", link), "must be a regular file"),
+    "a pickle": (pickled("state.json"), "is damaged"),
+    "too large": (moved("state.json", sparse), "bytes, at most"),
+    "wide": (forged("model.hidden", 10**9, "state.json"), "model.hidden must be at most"),
+    "long": (forged("model", DIFFUSION, "state.json"), "model.steps must be at most"),
+    "another model": (forged("model", "flow", "state.json"), "model must be one of"),
+    "an own model": (forged("model", "own", "state.json"), "pass its factory as model="),
+    "a model true": (forged("model.hidden", True, "state.json"), r"model\.hidden must be a whole number"),
+    "a device without numbers": (forged("device", "meta", "state.json"), "device must be"),
+    "another device": (forged("device", "/dev/sda", "state.json"), "device must be"),
     "no models": (forged("models", 0, "state.json"), "models must be"),
     "many models": (forged("models", 10**9, "state.json"), "models must be at most"),
     "baselines below zero": (forged("baselines", -1, "state.json"), "baselines must be"),
-    "an infinite action": (forged("climatology_action", 10**400, "state.json"), "climatology_action must be a number"),
-    "another frontier": (forged("frontier", {"points": 3}, "state.json"), r"frontier\.chosen"),
-    "numbers for names": (forged("feature_names", [1, 2, 3], "state.json"), r"feature_names\[0\] must be text"),
-    "versions": (forged("versions", {"stakes": 1}, "state.json"), "versions.stakes must be text"),
-    "no versions": (forged("versions", ..., "state.json"), "versions must be given"),
-    "unknown": (forged("extra", 1, "state.json"), "there is no setting 'extra'"),
+    "unknown": (forged("command", "rm", "state.json"), "there is no setting 'command'"),
+    "members missing": (forged("forecast.members", ..., "state.json"), "forecast.members must be given"),
+    "many members": (forged("forecast.members", 10**12, "state.json"), "members must be at most"),
+    "a negative seed": (forged("forecast.noise_seed", -1, "state.json"), "noise_seed must be"),
+    "a weight above 1": (forged("forecast.decision_weight", 2, "state.json"), r"decision_weight must lie in \[0, 1\]"),
+    "no targets": (forged("forecast.target_names", [], "state.json"), "target_names must be"),
+    "other targets": (
+        forged("forecast.target_names", ["demand"], "state.json"),
+        "layout.targets must be 'demand' as in state.json, got 'load'",
+    ),
+    "fewer names": (forged("forecast.feature_names", ["wind"], "state.json"), "feature_names must be 3 names, got 1"),
+    "other names": (
+        forged("forecast.feature_names", ["a", "b", "c"], "state.json"),
+        "layout.feature_names must be 'a', 'b', 'c' as in state.json, got 'wind'",
+    ),
+    "numbers for names": (
+        forged("forecast.feature_names", [1, 2, 3], "state.json"),
+        r"feature_names\[0\] must be text",
+    ),
+    "an infinite action": (
+        forged("forecast.climatology_action", 10**400, "state.json"),
+        "climatology_action must be a number",
+    ),
+}
+TRAINING: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda folder: (folder / "training.json").unlink(), "cannot be read"),
+    "a bit flipped": (edit("training.json", flipped(0.5)), "is damaged: its SHA-256 is"),
+    "a link": (moved("training.json", link), "must be a regular file"),
+    "a pickle": (pickled("training.json"), "is damaged"),
+    "too large": (moved("training.json", sparse), "bytes, at most"),
+    "a part too many": (forged("more", {}, "training.json"), "parameters, found and models must be given"),
+    "no models": (forged("models", [1], "training.json"), "models must be tables"),
+    "wide": (forged("parameters.model.hidden", 10**9, "training.json"), "model.hidden must be at most"),
+    "another model": (forged("parameters.model", "flow", "training.json"), "model must be one of"),
+    "an own model": (forged("parameters.model", "own", "training.json"), "pass its factory as model="),
+    "many models": (forged("parameters.ensemble", 10**9, "training.json"), "ensemble must be at most"),
+    "a field too many": (forged("parameters.command", "rm", "training.json"), "there is no setting"),
+    "a field missing": (forged("parameters.members", ..., "training.json"), "members must be given"),
+    "training": (forged("parameters.training.epochs", -1, "training.json"), r"training\.epochs must be"),
+    "another frontier": (forged("found.frontier", {"points": 3}, "training.json"), r"frontier\.chosen"),
+    "no cases": (forged("found.validation_cases", 0, "training.json"), "validation_cases must be"),
 }
 WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (lambda folder: (folder / "weights.safetensors").unlink(), "cannot be read"),
@@ -120,31 +136,17 @@ WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "one too many": (tensors(lambda named: named | {"baseline.0.x": torch.zeros(1)}), "'baseline.0.x' must be absent"),
     "NaN": (tensors(lambda named: named | {FIRST: named[FIRST] * math.nan}), f"{FIRST} must be finite"),
     "infinity": (tensors(lambda named: named | {FIRST: named[FIRST] + math.inf}), f"{FIRST} must be finite"),
-    "of wider models": (forged("model.hidden", 5, "settings.json"), "has wrong tensors"),
-    "of deeper models": (forged("model.layers", 500, "settings.json"), "has wrong tensors"),
+    "of wider models": (forged("model.hidden", 5, "state.json"), "has wrong tensors"),
+    "of deeper models": (forged("model.layers", 500, "state.json"), "has wrong tensors"),
     "of too many models": (deep_and_many, "no file holds 1000 models of"),
     "of more models": (forged("models", 2, "state.json"), "'model.1.feature_scaling.mean' must be"),
 }
-METRICS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a bit flipped": (edit("metrics.jsonl", flipped(0.5)), "damaged or of another bundle"),
-    "no JSON": (vouched("metrics.jsonl", lambda content: b"{\n"), "is damaged"),
-    "NaN": (vouched("metrics.jsonl", lambda content: b'{"loss": NaN}\n'), "NaN is no number"),
-    "a list": (vouched("metrics.jsonl", lambda content: b"[1]\n"), "a line must be a table"),
-    "deep": (vouched("metrics.jsonl", lambda content: b"[" * 10**5 + b"\n"), "is damaged"),
-    "no text": (vouched("metrics.jsonl", lambda content: b"\xff\xfe\n"), "is damaged"),
-}
-FILES = {
-    "bundle.json": BUNDLE,
-    "settings.json": SETTINGS,
-    "state.json": STATE,
-    "weights.safetensors": WEIGHTS,
-    "metrics.jsonl": METRICS,
-}
+FILES = {"bundle.json": BUNDLE, "state.json": STATE, "training.json": TRAINING, "weights.safetensors": WEIGHTS}
 
 
 def exchanged(folder: Path) -> dict[str, str]:
-    files = bundle_files(folder)
-    return files | {"settings.json": files["state.json"], "state.json": files["settings.json"]}
+    files = read_manifest(folder).files
+    return files | {"training.json": files["state.json"], "state.json": files["training.json"]}
 
 
 @pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in FILES.items() for case in cases])
@@ -152,7 +154,7 @@ def test_hostile_and_damaged_files_are_refused(name: str, case: str, folder: Pat
     damage, message = FILES[name][case]
     damage(folder)
     with pytest.raises(StakesError, match=message) as raised:
-        load_bundle(folder)
+        load_bundle(folder).forecaster  # noqa: B018
     text = str(raised.value)
     assert name in text
     assert text.isprintable()  # on one line, too

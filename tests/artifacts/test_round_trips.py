@@ -2,7 +2,6 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from golden.make_bundle import FOLDER, LAYOUT, SPEC, decisions, table
 from safetensors.torch import load_file
 
 from stakes.artifacts.fits import load_bundle, save_bundle
-from stakes.artifacts.fitted_state import EstimatorSettings
-from stakes.artifacts.manifest import bundle_files, is_bundle
+from stakes.artifacts.folder import is_saved, read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Headroom
@@ -35,7 +33,7 @@ def test_a_forecaster_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None:
     again = save_bundle(tmp_path / "again", bundle.forecaster, about=bundle.about)
     assert (again / "weights.safetensors").read_bytes() == (tmp_path / "bundle/weights.safetensors").read_bytes()
     assert (again / "state.json").read_bytes() == (tmp_path / "bundle/state.json").read_bytes()
-    assert (again / "metrics.jsonl").read_bytes() == (tmp_path / "bundle/metrics.jsonl").read_bytes()
+    assert (again / "training.json").read_bytes() == (tmp_path / "bundle/training.json").read_bytes()
 
 
 def test_the_golden_fit_gives_the_golden_decisions() -> None:
@@ -47,16 +45,11 @@ def test_the_golden_fit_gives_the_golden_decisions() -> None:
         np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def test_every_parameter_is_kept() -> None:
-    kept = {field.name for field in fields(EstimatorSettings)}
-    assert kept == fitted("implicit").get_params().keys() - {"cost", "n_jobs", "verbose"}
-
-
 def test_another_device_is_taken_where_there_is_no_such_one(folder: Path) -> None:
-    forged("device", "cuda:99", "settings.json")(folder)
+    forged("device", "cuda:99", "state.json")(folder)
     bundle = load_bundle(folder)
     assert bundle.notes == ("there is no device cuda:99 here; the forecast is computed on another",)
-    bundle.forecaster.decide(table(3)[FEATURES])
+    bundle.forecast.solve(table(3)[FEATURES])
 
 
 def test_parameters_come_back(saved: Path) -> None:
@@ -65,22 +58,20 @@ def test_parameters_come_back(saved: Path) -> None:
 
 def test_what_is_known_about_it_comes_back(tmp_path: Path) -> None:
     headroom = Headroom(3.0, 2.0, 4.0, 0.0, Difference(-1.0, -2.0, -0.5), 60)
-    metrics = [{"metric": "cost", "value": np.float64(1.5), "cases": np.int64(3), "high": math.nan}]
-    about = {"data": DATA, "headroom": headroom, "metrics": metrics, "path": Path("a/b"), "created": "never"}
+    metrics = {"cost": {"value": np.float64(1.5), "cases": np.int64(3), "high": math.nan}}
+    about = {"data": DATA, "headroom": headroom, "metrics": metrics, "path": Path("a/b")}
     save_bundle(tmp_path, fitted("implicit"), cost_spec=SPEC, layout=LAYOUT, about=about)
     bundle = load_bundle(tmp_path)
     assert (bundle.cost_spec, bundle.layout) == (CostSpec.from_record(SPEC.record()), LAYOUT)
-    assert bundle.about["data"] == vars(DATA)
-    assert bundle.about["headroom"]["gain"] == [-1.0, -2.0, -0.5]
-    assert bundle.about["metrics"] == [{"metric": "cost", "value": 1.5, "cases": 3, "high": None}]
+    assert (bundle.known.data, bundle.known.headroom) == (DATA, headroom)
+    assert bundle.known.metrics == {"cost": {"value": 1.5, "cases": 3.0, "high": None}}
     assert bundle.about["path"] == "a/b"
-    assert bundle.about["frontier"] is None
-    assert bundle.about["versions"].keys() == {"stakes", "torch", "python"}
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", bundle.about["created"])
+    assert bundle.versions.keys() == {"stakes", "torch", "python"}
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", bundle.created)
 
 
 def test_the_files_are_named_with_their_hashes(saved: Path) -> None:
-    files = bundle_files(saved)
+    files = read_manifest(saved).files
     assert files.keys() == PARTS
     assert sorted(path.name for path in saved.iterdir()) == sorted({*PARTS, "bundle.json"})
     for name, sha256 in files.items():
@@ -100,10 +91,10 @@ def test_weights_of_the_baseline_are_kept_beside(tmp_path: Path) -> None:
 
 
 def test_where_there_is_a_bundle(saved: Path, tmp_path: Path) -> None:
-    assert is_bundle(saved)
-    assert not is_bundle(tmp_path)
-    assert not is_bundle(tmp_path / "nowhere")
-    assert not is_bundle(saved / "settings.json")
+    assert is_saved(saved)
+    assert not is_saved(tmp_path)
+    assert not is_saved(tmp_path / "nowhere")
+    assert not is_saved(saved / "state.json")
 
 
 def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ def copied(fitted: Path) -> None:
 
 def no_record() -> str:
     Path("load/bundle.json").unlink()
-    return "holds no bundle"
+    return "there is no bundle.json"
 
 
 def damaged_weights() -> str:
@@ -46,8 +46,8 @@ def newer_format() -> str:
 
 
 def changed_settings() -> str:
-    Path("load/settings.json").write_text('{"sha256":"0","payload":{}}')
-    return "settings.json"
+    Path("load/training.json").write_text('{"sha256":"0","payload":{}}')
+    return "training.json"
 
 
 def no_layout() -> str:

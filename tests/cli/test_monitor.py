@@ -107,4 +107,4 @@ def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:
     assert complaint(*words, "--cost", "newsvendor:underage=1,overage=1,upper=30").startswith(
         "the cost must be that of"
     )
-    assert "recalibration.json" in complaint("monitor", ".", "longer.csv")
+    assert "bundle.json" in complaint("monitor", ".", "longer.csv")

@@ -45,7 +45,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert "following the raw forecast cost" in output
     assert errors == "learning from the errors of 160 past forecasts, each of 8 members\n"
     names = {path.name for path in Path("wind").iterdir()}
-    assert {"recalibration.json", "state.json", "selection.json", "judged.parquet"} <= names
+    assert {"bundle.json", "state.json", "selection.json", "judged.parquet"} <= names
     again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
     assert again == "wind holds a recalibration already; --force replaces it, another folder keeps both"
     code, output, errors = called(
@@ -143,7 +143,7 @@ def test_a_refit_is_compared_with_the_former(recalibrated: Path) -> None:
     code, output, _ = called("refit", str(recalibrated), "longer.csv", "--out", "newer", "--quiet")
     assert code == 0
     assert "newer than the old correction the new one" in output
-    assert load_recalibration(Path("newer")).fitted.cases == 280
+    assert load_recalibration(Path("newer")).about.fitted.cases == 280
     assert "needs a folder of its own" in complaint(
         "refit", str(recalibrated), "longer.csv", "--out", str(recalibrated)
     )
@@ -197,14 +197,14 @@ def test_what_cannot_be_recalibrated_is_one_line_and_leaves_nothing(words: tuple
 
 def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
     past_forecasts().to_csv("new.csv", index=False)
-    for name in ("state.json", "selection.json", "recalibration.json", "judged.parquet"):
+    for name in ("state.json", "selection.json", "bundle.json", "judged.parquet"):
         shutil.rmtree("copy", ignore_errors=True)
         shutil.copytree(recalibrated, "copy")
         content = (Path("copy") / name).read_bytes()
         (Path("copy") / name).write_bytes(content[:-40] + b"0" * 40)
         assert f"copy/{name}" in complaint("decide", "copy", "new.csv")
     shutil.copytree(recalibrated, "newer")
-    manifest = Path("newer/recalibration.json")
+    manifest = Path("newer/bundle.json")
     write_json(manifest, read_json(manifest) | {"format": 99})
     assert "was made by a newer version of stakes" in complaint("decide", "newer", "new.csv")
 
@@ -290,7 +290,7 @@ def test_a_leak_is_told_and_kept() -> None:
         assert code == 0, errors
         assert name in errors
         assert name in output
-        assert any(name in note for note in load_recalibration(Path("wind")).said)
+        assert any(name in note for note in load_recalibration(Path("wind")).about.said)
 
 
 def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() -> None:
@@ -300,4 +300,4 @@ def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() 
     code, _, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
     assert code == 0, errors
     assert "-999 in 'power', data row 71," in errors
-    assert any("data row 71" in note for note in load_recalibration(Path("wind")).said)
+    assert any("data row 71" in note for note in load_recalibration(Path("wind")).about.said)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from load_tables import load_table
 
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.folder import read_manifest
 from stakes.data.case_table import Category
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.data.tables.layout import TableLayout
@@ -89,7 +89,7 @@ def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.Mon
         str(file), "imbalance:short=4,long=1,upper=20", layout, decision_weight=0.0, members=10, epochs=1
     )
     run_fit(request, out, device="cpu", workers=1, quiet=True, headroom=False)
-    assert str(STORED_CASES) in bundle_files(out)
+    assert str(STORED_CASES) in read_manifest(out).files
     names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
     cases = load_cases(out, names, ("load",))
     assert cases is not None

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import stakes
-from stakes.artifacts.fitted_state import FittedState, fitted_state
+from stakes.artifacts.estimator import forecast_of
+from stakes.forecasting.fitted_forecast import ForecastState
 from stakes.settings import from_plain, to_plain
 
 
@@ -33,5 +34,5 @@ def test_schedules_keep_their_ramps_and_are_certified(forecaster: stakes.Decisio
 
 def test_the_constant_action_has_a_number_for_each_part(forecaster: stakes.DecisionAwareForecaster) -> None:
     assert len(np.atleast_1d(forecaster.climatology_action_)) == 3
-    state = fitted_state(forecaster)
-    assert from_plain(FittedState, to_plain(state)).climatology_action == state.climatology_action
+    state = forecast_of(forecaster).state
+    assert from_plain(ForecastState, to_plain(state)).climatology_action == state.climatology_action

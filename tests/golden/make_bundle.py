@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from stakes.artifacts.fits import save_bundle
-from stakes.artifacts.manifest import DataFingerprint
+from stakes.artifacts.folder import DataFingerprint
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster

@@ -13,7 +13,7 @@ from forked_processes import ForkedCommand
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
-from stakes.artifacts.manifest import record_file
+from stakes.artifacts.folder import record_file
 from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.service.app import create_app
 from stakes.service.forecasts import open_fits

@@ -383,7 +383,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, about=about)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
-    monkeypatch.setattr("stakes.artifacts.manifest.record_file", lambda folder, name: recorded.append(name))
+    monkeypatch.setattr("stakes.artifacts.folder.record_file", lambda folder, name: recorded.append(name))
     with pytest.raises(StudyError):
         judged_fit_of(bundle, tmp_path)
     told.study.save(tmp_path / "evaluation")

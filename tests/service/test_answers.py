@@ -25,7 +25,7 @@ from stakes.service.refusals import RequestError
 from stakes.service.schemas import CurveRequest, DecideRequest, TableRequest
 from stakes.service.settings import ServiceSettings
 from stakes.settings import to_plain
-from stakes.workflows.decide import decide_folder
+from stakes.workflows.decide import decide_fit
 
 NAMES = list(LAYOUT.features)
 WHOLE: dict[str, Any] = {
@@ -194,7 +194,7 @@ def test_a_table_is_decided_as_the_command_does(client: httpx.Client, fit: Path)
     given = table(6)
     given.loc[2, "sun"] = np.nan
     answer = asked(client, "/v1/table", csv=given.to_csv(index=False), quantiles=[0.5])
-    expected = decide_folder(fit, given, None, [0.5])
+    expected = decide_fit(load_bundle(fit), fit, given, None, [0.5])
     assert answer["columns"] == list(expected.table.columns)
     assert answer["rows"] == expected.table.to_numpy(object).tolist()
     assert answer["notes"] == ["1 of 6 rows left out: a feature is missing"]
@@ -215,7 +215,7 @@ def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Pa
     given.loc[1, "wind"], given.loc[2, "sun"] = 5000, np.nan
     service = Service(open_fits([folder], None), ServiceSettings())
     answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]))
-    expected = decide_folder(folder, given, None, [0.5])
+    expected = decide_fit(load_bundle(folder), folder, given, None, [0.5])
     assert answer.notes == list(expected.notes)
     assert [note.partition(" ")[0] for note in answer.notes] == ["times", "1", "wind:"]
     assert answer.rows[0] == ["2021-05-31T22:00:00Z", *expected.table.iloc[0, 1:]]

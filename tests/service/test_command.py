@@ -74,7 +74,7 @@ def test_help_names_the_options_and_imports_no_server() -> None:
 
 
 def test_a_folder_without_a_fit(tmp_path: Path) -> None:
-    assert "holds no bundle" in complaint("serve", str(tmp_path))
+    assert "there is no bundle.json" in complaint("serve", str(tmp_path))
 
 
 def test_an_address_in_use_is_one_line() -> None:

@@ -62,7 +62,9 @@ def test_what_speaks_against_it_is_repeated(
 ) -> None:
     monkeypatch.setattr(recalibrate, "recalibration_alarms", lambda told: ("Take care: it underestimates.",))
     old = load_recalibration(recalibrated)
-    request = RecalibrateRequest(recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.settings)
+    request = RecalibrateRequest(
+        recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.about.settings
+    )
     run_recalibrate(request, tmp_path / "doubted", quiet=True)
     opened = open_served([tmp_path / "doubted"], None)
     said = "Take care: it underestimates"

@@ -1,5 +1,6 @@
 """Whose decision each case of a table is, from the command line to the report."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,19 +9,26 @@ import pandas as pd
 import pytest
 from ranged_fit import COST, LAYOUT, ranged_fit, table
 
-from stakes.artifacts.fits import AboutFit, load_bundle
+from stakes.artifacts.fits import load_bundle
 from stakes.cli import main
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CostError, SettingError, StakesError, TableError
 from stakes.files import read_json
 from stakes.training.execution import Execution
-from stakes.workflows.decide import case_parameters, decide_folder
-from stakes.workflows.evaluate import evaluate_folder
+from stakes.workflows.decide import DecidedCases, case_parameters, decide_fit
+from stakes.workflows.evaluate import evaluate_fit
 from stakes.workflows.fit import run_fit, run_refit
 from stakes.workflows.inputs import FitRequest
 
 RANGED = CostSpec.parse(COST).build()
+
+
+def decided_by(
+    folder: Path, rows: pd.DataFrame, cost: str | None, levels: Sequence[float], cost_parameter: str | None = None
+) -> DecidedCases:
+    bundle = load_bundle(folder, cost=None if cost is None else CostSpec.parse(cost))
+    return decide_fit(bundle, folder, rows, cost, levels, cost_parameter=cost_parameter)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["conditioned", "shared"])
@@ -30,20 +38,20 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 def test_decisions_are_those_of_each_rows_own_penalty(folder: Path) -> None:
     rows = table(8)
-    decided = decide_folder(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
+    decided = decided_by(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
     np.testing.assert_allclose(decided["penalty"], rows["theirs"])
     forecaster = load_bundle(folder).forecaster
     features = rows[list(LAYOUT.features)]
     expected = forecaster.decide(features, cost_parameters={"penalty": rows["theirs"]})
     np.testing.assert_allclose(decided["action"], expected, rtol=1e-6)
     for row, penalty in enumerate(rows["theirs"]):
-        alone = decide_folder(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty!r}").table
+        alone = decided_by(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty!r}").table
         np.testing.assert_allclose(decided["action"][row], alone["action"][row], rtol=1e-5)
 
 
 def test_another_cost_within_the_range_is_one_of_the_decision_makers(folder: Path) -> None:
-    by_cost = decide_folder(folder, table(8), "shortfall:penalty=5,unit=EUR", [0.5])
-    by_parameter = decide_folder(folder, table(8), None, [0.5], cost_parameter="penalty=5")
+    by_cost = decided_by(folder, table(8), "shortfall:penalty=5,unit=EUR", [0.5])
+    by_parameter = decided_by(folder, table(8), None, [0.5], cost_parameter="penalty=5")
     np.testing.assert_allclose(by_cost.table["action"], by_parameter.table["action"], rtol=1e-6)
     assert not by_cost.notes
 
@@ -51,14 +59,14 @@ def test_another_cost_within_the_range_is_one_of_the_decision_makers(folder: Pat
 def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> None:
     rows = table(8)
     rows.loc[[2, 5], "sun"] = np.nan
-    decided = decide_folder(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
-    whole = decide_folder(folder, table(8), None, [0.5], cost_parameter="penalty=theirs").table
+    decided = decided_by(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
+    whole = decided_by(folder, table(8), None, [0.5], cost_parameter="penalty=theirs").table
     np.testing.assert_allclose(decided["penalty"], rows["theirs"])
     known = decided["missing_features"] == ""
     assert known.sum() == 6
     np.testing.assert_allclose(decided["action"][known], whole["action"][known], rtol=1e-6)
     cheap, dear = (
-        decide_folder(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty}").table["action"][~known]
+        decided_by(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty}").table["action"][~known]
         for penalty in (1, 50)
     )
     assert (cheap > dear).all()
@@ -78,16 +86,16 @@ def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> No
 )
 def test_what_is_not_told_or_wrong_is_refused(told: str | None, error: type[StakesError], said: str) -> None:
     with pytest.raises(error, match=said):
-        decide_folder(ranged_fit(True)[0], table(4), None, [0.5], cost_parameter=told)
+        decided_by(ranged_fit(True)[0], table(4), None, [0.5], cost_parameter=told)
 
 
 def test_a_column_may_not_lack_a_value() -> None:
     rows = table(4)
     rows.loc[1, "theirs"] = np.nan
     with pytest.raises(TableError, match="column 'theirs' has no value for the case 2"):
-        decide_folder(ranged_fit(True)[0], rows, None, [0.5], cost_parameter="penalty=theirs")
+        decided_by(ranged_fit(True)[0], rows, None, [0.5], cost_parameter="penalty=theirs")
     with pytest.raises(SettingError, match="is for a cost with a range"):
-        decide_folder(ranged_fit(True)[0], rows, "shortfall:penalty=3", [0.5], cost_parameter="penalty=theirs")
+        decided_by(ranged_fit(True)[0], rows, "shortfall:penalty=3", [0.5], cost_parameter="penalty=theirs")
 
 
 def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
@@ -103,10 +111,10 @@ def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
 
 def test_cases_are_judged_for_their_own_decision_makers(folder: Path) -> None:
     rows = table()
-    spread = evaluate_folder(folder, rows, None)
+    spread = evaluate_fit(load_bundle(folder), folder, rows, None)
     assert "spread evenly over that range" in spread.notes[0]
     assert np.log(spread.cases["penalty"]).mean() == pytest.approx(np.log(50) / 2, abs=0.02)
-    judged = evaluate_folder(folder, rows, None, cost_parameter="penalty=theirs")
+    judged = evaluate_fit(load_bundle(folder), folder, rows, None, cost_parameter="penalty=theirs")
     np.testing.assert_allclose(judged.cases["penalty"], rows["theirs"])
     assert not any("spread evenly" in note for note in judged.notes)
     cases = judged.cases
@@ -116,7 +124,7 @@ def test_cases_are_judged_for_their_own_decision_makers(folder: Path) -> None:
 
 def test_the_fit_tells_what_it_is_worth_by_penalty(folder: Path) -> None:
     bundle = load_bundle(folder)
-    told = AboutFit.read(bundle.about).by_parameter
+    told = bundle.known.by_parameter
     assert [each.value for each in told] == pytest.approx([1, 50**0.25, 50**0.5, 50**0.75, 50])
     assert all(each.weight_0_cost is not None and each.change is not None for each in told)
     assert all(first.cost < second.cost for first, second in pairwise(told))

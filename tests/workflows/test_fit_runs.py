@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,7 +17,7 @@ from load_tables import load_table
 from stakes.actions import solve as actions
 from stakes.actions.scalar_solvers import NewtonBisection
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.folder import read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.files import read_json, write_json
 from stakes.service.fits import Service, cases_answer
@@ -107,7 +108,7 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert "costs.py:paid:lower=0,upper=20,unit=EUR" in json.dumps(record["about"]["settings"])
     assert str(done / "costs.py") not in Path("old/fit.json").read_text()
     assert not Path("old/checkpoints").exists()
-    assert "evaluation/features.parquet" in bundle_files(Path("old"))
+    assert "evaluation/features.parquet" in read_manifest(Path("old")).files
 
 
 @pytest.mark.usefixtures("no_report")
@@ -118,7 +119,7 @@ def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
     assert called("decide", "based", "load.csv", "--cost", COST, "--out", "decisions.csv")[0] == 0
     assert pd.read_csv("decisions.csv")["action"].between(0, 20).all()
     assert called("refit", "based", "load.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
-    assert "trees-0.txt" in bundle_files(Path("again"))
+    assert "trees-0.txt" in read_manifest(Path("again")).files
 
 
 def test_a_finished_fit_says_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_refit_needs_the_own_cost_again() -> None:
 def test_a_refit_is_a_fit_to_new_data() -> None:
     load_table(220).to_csv("longer.csv", index=False)
     assert called("refit", "old", "longer.csv", "--cost", COST, *HERE, "--out", "new")[0] == 0
-    assert bundle_files(Path("new"))[WEIGHTS] != bundle_files(Path("old"))[WEIGHTS]
+    assert read_manifest(Path("new")).files[WEIGHTS] != read_manifest(Path("old")).files[WEIGHTS]
     assert read_json(Path("new/bundle.json"))["about"]["fitted"]["cases"] == 218
     assert called(*FIT, "--out", "old")[0] == 0  # the folder is one of the same request
 
@@ -165,7 +166,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
     assert resumed == called(*FIT, "--out", "new")  # the same table and sentences
     assert resumed[0] == 0
     assert "climatology_cost" in resumed[1]
-    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+    assert read_manifest(Path("new")).files[WEIGHTS] == read_manifest(Path("old")).files[WEIGHTS]
     assert not Path("new/headroom.json").exists()  # which was not wanted
 
 
@@ -179,9 +180,9 @@ def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pyte
         assert not Path("new/bundle.json").exists()
     assert called("resume", "new", "--cost", COST, *HERE)[0] == 0
     assert not Path("new/checkpoints").exists()
-    for name, sha256 in bundle_files(Path("old")).items():
+    for name, sha256 in read_manifest(Path("old")).files.items():
         if name == WEIGHTS or name.startswith("evaluation/"):
-            assert bundle_files(Path("new"))[name] == sha256
+            assert read_manifest(Path("new")).files[name] == sha256
 
 
 @pytest.mark.usefixtures("no_report")
@@ -199,7 +200,7 @@ def test_checkpoints_are_kept_until_the_bundle_is_saved(monkeypatch: pytest.Monk
     assert checkpoint.exists()
     assert called(*FIT, "--out", "new")[0] == 0
     assert not Path("new/checkpoints").exists()
-    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+    assert read_manifest(Path("new")).files[WEIGHTS] == read_manifest(Path("old")).files[WEIGHTS]
 
 
 def test_a_report_is_of_the_cost_of_the_fit() -> None:
@@ -222,7 +223,7 @@ def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    expected = f"old/evaluation/{name} is not the file that was recorded with the bundle"
+    expected = f"old/evaluation/{name} is not the file that was recorded when it was saved"
     assert complaint("report", "old", "--cost", COST, "--force") == expected
     assert Path("old/report.html").read_bytes() == before
 
@@ -263,7 +264,7 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
     assert code == 0
     assert "is the one that was judged, fitted on the 158 cases before." in output
     assert read_json(Path("held/bundle.json"))["about"]["fitted"]["cases"] == 158
-    files, old = bundle_files(Path("held")), bundle_files(Path("old"))
+    files, old = read_manifest(Path("held")).files, read_manifest(Path("old")).files
     assert files[WEIGHTS] != old[WEIGHTS]
     judged = [name for name in old if name.startswith("evaluation/")]
     assert len(judged) > 3
@@ -279,9 +280,12 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
 def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     fits = open_fits([Path("old")], COST)
     assert "was trained on these cases after its test" in cases_answer(fits).about
-    monkeypatch.setitem(fits.first.about["fitted"], "cases", fits.first.about["fitted"]["cases"] - 30)  # as --hold-test
+    (name, bundle), known = next(iter(fits.bundles.items())), fits.first.known
+    assert known.fitted is not None
+    held = replace(known.fitted, cases=known.fitted.cases - 30)  # as --hold-test
+    monkeypatch.setitem(fits.bundles, name, replace(bundle, known=replace(known, fitted=held)))
     assert "has not seen these cases" in cases_answer(fits).about
-    monkeypatch.delitem(fits.first.about, "fitted")
+    monkeypatch.setitem(fits.bundles, name, replace(bundle, known=replace(known, fitted=None)))
     assert cases_answer(fits).about == ""
 
 
@@ -327,6 +331,6 @@ def test_a_feature_that_is_the_outcome_is_told_and_kept(done: Path, tmp_path: Pa
     ]
     code, output, errors = called(*words, "--no-headroom", *HERE, "--out", str(tmp_path / "leaky"))
     assert code == 0, errors
-    for said in (output, errors, *load_bundle(tmp_path / "leaky").about["leaks"]):
+    for said in (output, errors, *load_bundle(tmp_path / "leaky").known.leaks):
         assert "'ahead@0h' reproduces the outcome 'load'" in said
     assert "ahead@0h" in (tmp_path / "leaky" / "report.html").read_text()

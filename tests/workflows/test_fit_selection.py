@@ -13,7 +13,7 @@ import pytest
 from calls import called
 
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.folder import read_manifest
 from stakes.files import read_json
 from stakes.service.forecasts import open_fits
 from stakes.text import number_text
@@ -73,13 +73,13 @@ def test_the_selection_is_kept_in_the_bundle_and_beside_it() -> None:
     assert kept is not None
     assert kept.record() == read_json(Path("old/selection.json"))
     assert [candidate.name for candidate in kept.tested] == ["climatology", "linear", "network", "decision"]
-    assert "selection.json" in bundle_files(Path("old"))
+    assert "selection.json" in read_manifest(Path("old")).files
     assert (forecaster.kind_, forecaster.decision_weight_, kept.selected.name) == ("linear", 0.0, "linear")
 
 
 def test_each_name_has_one_number() -> None:
     kept = read_json(Path("old/selection.json"))
-    metrics = load_bundle(Path("old")).about["metrics"]
+    metrics = load_bundle(Path("old")).known.metrics
     tested = {candidate["name"]: candidate["test_cost"] for candidate in kept["tested"]}
     assert tested["climatology"] == pytest.approx(metrics["climatology_cost"]["value"], rel=1e-6)
     assert kept["fitted_again"]["name"] == "linear"
@@ -123,7 +123,7 @@ def test_an_interrupted_fit_selects_the_same(monkeypatch: pytest.MonkeyPatch) ->
     code, output, _ = called("resume", "new", *HERE)
     assert (code, output.replace("new", "old")) == (0, Path("said.txt").read_text())
     for name in ("selection.json", "weights.safetensors"):
-        assert bundle_files(Path("new"))[name] == bundle_files(Path("old"))[name]
+        assert read_manifest(Path("new")).files[name] == read_manifest(Path("old")).files[name]
 
 
 def test_without_test_cases_nothing_is_tested() -> None:

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from quick_figures import figures_left_blank
 
-from stakes.artifacts.fits import AboutFit
-from stakes.artifacts.manifest import read_manifest
+from stakes.artifacts.fits import load_bundle
 from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.past_forecasts import read_past
 from stakes.data.tables.layout import TableLayout
@@ -84,7 +83,7 @@ def test_another_cost_decides_with_the_same_forecast(folder: Path) -> None:
 
 
 def test_the_report_has_a_section_of_parts(folder: Path) -> None:
-    about = AboutFit.read(read_manifest(folder).about)
+    about = load_bundle(folder).known
     assert about.parts is not None
     assert about.parts.parts == HOURS
     assert [limit.kind for limit in about.parts.limits] == ["ramp", "lower"]

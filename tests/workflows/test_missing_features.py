@@ -10,7 +10,7 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.folder import read_manifest
 from stakes.files import read_json, write_json
 from stakes.workflows import fit
 from stakes.workflows.missing_features import FEATURE_MOMENTS
@@ -51,7 +51,7 @@ def decided(data: pd.DataFrame, *words: str) -> tuple[pd.DataFrame, list[str]]:
 
 def test_a_forecast_without_a_feature_is_as_wide_as_what_is_not_known() -> None:
     fitted(table(1000, 0), "--target", "load")
-    assert FEATURE_MOMENTS in bundle_files(Path("fit"))
+    assert FEATURE_MOMENTS in read_manifest(Path("fit")).files
     new = table(600, 1)
     complete, notes = decided(new)
     assert ("missing_features" not in complete, notes) == (True, [])

@@ -1,12 +1,12 @@
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from stakes.artifacts.fits import AboutFit
+from stakes.artifacts.folder import DataFingerprint, FittedSpan
 from stakes.data.tables.layout import TableLayout
-from stakes.settings import to_plain
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
 
 ROWS = TableLayout(("y",), ("a",))
@@ -17,10 +17,9 @@ def table(values: list[float]) -> pd.DataFrame:
     return pd.DataFrame({"a": values, "y": np.arange(len(values), dtype=float)})
 
 
-def about(values: list[float], fitted: int) -> dict[str, Any]:
+def about(values: list[float], fitted: int) -> AboutFit:
     quality = ROWS.cases(table(values)).quality
-    data = {"file": "t.csv", "rows": len(values), "sha256": SHA256}
-    return {"data": data, "quality": to_plain(quality), "fitted": {"cases": fitted, "first": None, "last": None}}
+    return AboutFit(DataFingerprint("t.csv", len(values), SHA256), quality=quality, fitted=FittedSpan(fitted))
 
 
 def test_the_table_of_the_fit_without_times() -> None:
@@ -30,20 +29,21 @@ def test_the_table_of_the_fit_without_times() -> None:
     assert "4 of 5 cases were part of the fit" in sentence
     assert part_of_fit_notes(known, cases, "1" * 64) == ()
     assert part_of_fit_notes(known, cases, None) == ()
-    assert part_of_fit_notes({}, cases, SHA256) == ()
+    assert part_of_fit_notes(AboutFit(), cases, SHA256) == ()
 
 
 def test_times_of_the_fit_in_another_table() -> None:
     times = np.arange("2020-01-01", "2020-01-06", dtype="datetime64[D]").astype("datetime64[s]")
     cases = replace(ROWS.cases(table([1.0, 2.0, 3.0, 4.0, 5.0])), times=times)
-    known = about([1.0, 2.0], 2) | {"fitted": {"cases": 2, "first": "2019-01-01T00:00:00", "last": str(times[1])}}
+    known = replace(about([1.0, 2.0], 2), fitted=FittedSpan(2, "2019-01-01T00:00:00", str(times[1])))
     assert part_of_fit_notes(known, cases, None)[0].startswith("2 of 5 cases lie in the time of the fit, 2019-01-01T")
     assert "2 of 5 cases were part of the fit" in part_of_fit_notes(known, cases, SHA256)[0]
 
 
 def test_facts_that_are_missing_raise_no_doubt() -> None:
     known = about([30.0, 90.0], 2)
-    del known["quality"]["columns"]["a"]["max"]
+    assert known.quality is not None
+    del known.quality.columns["a"]["max"]
     assert unlike_fit_notes(known, ROWS, ROWS.cases(table([0.05, 0.08])).quality) == ()
 
 
@@ -64,4 +64,4 @@ def test_facts_that_are_missing_raise_no_doubt() -> None:
 def test_columns_far_from_those_of_the_fit(before: list[float], now: list[float], said: str) -> None:
     quality = ROWS.cases(table(now)).quality
     assert unlike_fit_notes(about(before, 2), ROWS, quality) == ((said,) if said else ())
-    assert unlike_fit_notes({}, ROWS, quality) == ()
+    assert unlike_fit_notes(AboutFit(), ROWS, quality) == ()

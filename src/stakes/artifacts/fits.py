@@ -1,82 +1,72 @@
-"""A fitted forecaster in a folder: JSON and safetensors, checked when read, with nothing in it that is executed."""
+"""A fitted forecast in a folder: JSON and safetensors, checked when read, with nothing in it that is executed."""
 
-import hashlib
-from collections.abc import Mapping
+import copy
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
+import torch
+from torch import nn
 
+from stakes.argument_checks import check_finite, require_count
 from stakes.artifacts.cost import checked_words, chosen_cost, same_cost, words_for
-from stakes.artifacts.fitted_state import (
-    EstimatorSettings,
-    FittedState,
-    estimator_settings,
-    fitted_state,
-    load_trees,
-    model_weights,
-    restored_forecaster,
-    save_trees,
-    settings_from_plain,
-)
-from stakes.artifacts.manifest import (
-    FORMAT,
-    BundleManifest,
+from stakes.artifacts.folder import (
+    MANIFEST,
+    STATE,
+    TRAINING,
+    WEIGHTS,
     DataFingerprint,
-    committed_at_once,
+    FittedSpan,
+    Manifest,
+    SavedFolder,
     errors_name,
     read_manifest,
+    saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality, TableLayout
-from stakes.errors import BundleError, SettingError
+from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.selection import Headroom
 from stakes.evaluation.vector_cases import JudgedParts
-from stakes.files import write_json
-from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.files import JSON_LIMIT, check_sha256, read_bytes, write_atomically, write_json
+from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
 from stakes.json_values import json_value
-from stakes.settings import from_plain, shown, to_plain
-from stakes.training.settings import ModelFactory, ModelSettings
-from stakes.training.stored_models import (
-    MANIFEST,
-    METRICS,
-    PARTS,
-    SETTINGS,
-    STATE,
-    WEIGHTS,
-    read_json_table,
-    read_lines,
-    save_models,
-    write_lines,
+from stakes.models.residual_model import LocatedFactory, place_models
+from stakes.models.sample_model import SampleModel
+from stakes.settings import from_plain, shown
+from stakes.training.settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    LinearSettings,
+    ModelFactory,
+    ModelSettings,
+    model_factory,
+    resolved_device,
 )
+from stakes.training.stored_models import HEADER_LIMIT, load_models, model_keys, save_models, state_layout
 
+if TYPE_CHECKING:
+    from stakes.forecasting.forecaster import DecisionAwareForecaster
+    from stakes.forecasting.plan import TreeLocation
 
-@dataclass(frozen=True)
-class FittedSpan:
-    """Which cases a forecaster was fitted on."""
+LibraryModel = ImplicitSettings | DiffusionSettings | LinearSettings
 
-    cases: int  # how many there are
-    first: str | None = None  # the time of the first one, ISO in UTC; None without times
-    last: str | None = None  # the time of the last one, likewise
-
-    def __post_init__(self) -> None:
-        if (self.first is None) != (self.last is None):
-            raise SettingError(f"first and last must both be times or none, got {self.first!r} and {self.last!r}")
-        for name, value in (("first", self.first), ("last", self.last)):
-            try:
-                np.datetime64(value or "NaT", "s")
-            except ValueError as error:
-                raise SettingError(f"{name} must be an ISO time, got {shown(value)}") from error
+_MOST_MODELS = 1000  # of an ensemble
+_MOST_MEMBERS = 10**6
+_LARGEST_SIZE = 4096  # of any number in a model's settings: what a file says is built before it is compared
+_LARGEST_TREES = 2**28  # bytes, of a file
+_SHORTEST_ENTRY = 50  # bytes, of a tensor in the header of its file
+_DEVICE = re.compile(r"(?!meta)[a-z]{2,20}(?::[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
 class AboutFit:
-    """What is known of a fit, each part checked; a bundle that was saved from Python need not have any."""
+    """What is known of a fit, each part checked; a fit that was saved from Python need not have any."""
 
     data: DataFingerprint | None = None  # the table
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
@@ -96,7 +86,7 @@ class AboutFit:
 
     @classmethod
     def read(cls, about: Mapping[str, Any]) -> Self:
-        """From `stakes.artifacts.fits.Bundle.about`; what does not fit is refused by its name."""
+        """What is known of `Bundle.about`; what does not fit is refused by its name."""
         settings = about.get("settings", {})
         if not isinstance(settings, Mapping):
             raise SettingError(f"about.settings must be a table, got {shown(settings)}")
@@ -105,36 +95,33 @@ class AboutFit:
         return replace(from_plain(cls, typed, "about"), settings=dict(settings))
 
 
-_ABOUT: dict[str, Any] = {"data": DataFingerprint, "headroom": Headroom, "alarms": tuple[str, ...]}
-_DERIVED = ("created", "frontier", "versions")  # of `Bundle.about`, kept elsewhere
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bundle(SavedFolder):
+    """A fitted forecast and what is known about it."""
 
-
-@dataclass(frozen=True, eq=False)
-class Bundle:
-    """A fitted forecaster and what is known about it."""
-
-    forecaster: DecisionAwareForecaster  # the forecaster, ready to forecast and decide
+    kind: ClassVar[Literal["fit"]] = "fit"
+    forecast: FittedForecast  # ready to forecast and decide
     cost_spec: CostSpec | None  # the cost in words; None for one that has none, as a Python function
     layout: TableLayout | None  # which columns of a table are what; None where the forecaster was saved without
-    about: dict[str, Any]
-    notes: tuple[str, ...] = ()
-    changed_files: Mapping[str, str] = field(default_factory=dict)
+    about: dict[str, Any]  # whatever else was saved
+    known: AboutFit  # the same, as far as it is known what it means
+    restore: Callable[[], "DecisionAwareForecaster"]
 
-    def require_recorded(self, subfolder: str) -> None:
-        """Raise if a file on record in that subfolder was not, when the bundle was loaded, what was recorded."""
-        for name, sentence in self.changed_files.items():
-            if name.startswith(f"{subfolder}/"):
-                raise BundleError(sentence)
+    @cached_property
+    def forecaster(self) -> "DecisionAwareForecaster":
+        """The estimator that was fitted; nothing of it is read before."""
+        return self.restore()
 
-
-def alarms_of(about: Mapping[str, Any]) -> tuple[str, ...]:
-    """What test cases say against a forecast, as notes."""
-    return tuple(sentence.removesuffix(".") for sentence in about.get("alarms") or ())
+    def layout_of(self, folder: Path) -> TableLayout:
+        """What the columns of its table are; a forecaster saved from Python may have none."""
+        if self.layout is None:
+            raise SettingError(f"{folder} was saved without the layout of its table; use its forecaster from Python")
+        return self.layout
 
 
 def save_bundle(
     folder: Path,
-    forecaster: DecisionAwareForecaster,
+    forecaster: "DecisionAwareForecaster",
     *,
     cost_spec: CostSpec | None = None,
     layout: TableLayout | None = None,
@@ -143,43 +130,46 @@ def save_bundle(
     """Write a fitted forecaster; what was in the folder before is kept until all is written.
 
     Args:
-        folder: Where to; made if need be. One that holds something else than a bundle is refused.
+        folder: Where to; made if need be. One that holds something else than a fit is refused.
         forecaster: The fitted forecaster.
         cost_spec: Its cost in words. A cost of the library needs none; any other that has none must be given again to
             `load_bundle`.
         layout: Which columns of the table are what, for those who will bring tables; None saves none.
         about: Whatever else is known of the fit, in values that JSON can hold: see `Bundle`.
     """
-    check_is_fitted(forecaster)
-    folder = Path(folder)
-    state = fitted_state(forecaster)
-    words = words_for(forecaster.cost) if cost_spec is None else cost_spec
+    from stakes.artifacts.estimator import forecast_of, model_of, training_record
+
+    folder, words = Path(folder), words_for(forecaster.cost) if cost_spec is None else cost_spec
+    forecast, trees = forecast_of(forecaster), forecaster.trees_
     if not (words is None or words.is_own or same_cost(words.build(), forecaster.cost)):
         raise SettingError(f"cost_spec must be that of the forecaster's cost {forecaster.cost}, got {words}")
-    known = json_value({name: value for name, value in (about or {}).items() if name not in _DERIVED})
-    with committed_at_once(folder) as stage:
-        write_json(stage / SETTINGS, to_plain(estimator_settings(forecaster)))
-        write_json(stage / STATE, to_plain(state))
-        save_models(stage / WEIGHTS, model_weights(forecaster))
-        write_lines(stage / METRICS, map(json_value, forecaster.training_))
-        names = (*PARTS, *save_trees(stage, forecaster.trees_))
-        manifest = BundleManifest(
-            format=FORMAT,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            files={name: hashlib.sha256((stage / name).read_bytes()).hexdigest() for name in names},
-            layout=layout,
-            cost=None if words is None else checked_words(words).record(),
-            about=_checked_about(known),
-        )
-        manifest.require_names(state.named_features, state.target_names)
-        write_json(stage / MANIFEST, to_plain(manifest))
+    stored = StoredForecast(
+        model=model_of(forecaster),
+        models=len(forecast.models),
+        baselines=len(forecast.baseline_models),
+        trees=0 if trees is None else len(trees.texts),
+        device=forecaster.device,
+        forecast=forecast.state,
+    )
+    known = json_value(about or {})
+    AboutFit.read(known)
+    if layout is not None:
+        _require_same_names(layout, forecast.state)
+    record = None if words is None else checked_words(words).record()
+    with saved_at_once(folder, "fit", record, layout, known) as stage:
+        write_json(stage / STATE, json_value(stored))
+        write_json(stage / TRAINING, json_value(training_record(forecaster)))
+        states = [model.state_dict() for model in (*forecast.models, *forecast.baseline_models)]
+        save_models(stage / WEIGHTS, dict(zip(stored.keys, states, strict=True)))
+        for name, text in zip(stored.tree_files, () if trees is None else trees.texts, strict=True):
+            write_atomically(stage / name, text.encode())
     return folder
 
 
 def load_bundle(
     folder: Path, *, cost: Cost | CostSpec | None = None, model: ModelSettings | ModelFactory | None = None
 ) -> Bundle:
-    """Read a bundle. What came from the user's own code is not in it, and must be given.
+    """Read a fit. What came from the user's own code is not in it, and must be given.
 
     Args:
         folder: Where it was saved.
@@ -187,52 +177,197 @@ def load_bundle(
         model: The factory of the user's own model, again; None for a model of the library.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, "fit")
     with errors_name(folder / MANIFEST):
         decided_for, words, notes = chosen_cost(manifest.cost, cost)
-        about = _checked_about(manifest.about)
-    with errors_name(folder / SETTINGS):
-        settings = settings_from_plain(read_json_table(folder / SETTINGS, manifest.files[SETTINGS]))
-        _require_factory(settings, model)
+        about = manifest.about or {}
+        known = AboutFit.read(about)
+        layout = None if manifest.layout is None else from_plain(TableLayout, manifest.layout, "layout")
     with errors_name(folder / STATE):
-        state = from_plain(FittedState, read_json_table(folder / STATE, manifest.files[STATE]))
+        stored = StoredForecast.read(manifest.part(folder, STATE))
+        if stored.model == "own" and model is None:
+            raise SettingError("the model is the user's own and is not in the folder; pass its factory as model=")
     with errors_name(folder / MANIFEST):
-        manifest.require_names(state.named_features, state.target_names)
-        trees = load_trees(folder, manifest.files, state)
+        if layout is not None:
+            _require_same_names(layout, stored.forecast)
+        trees = _load_trees(folder, manifest, stored)
     with errors_name(folder / WEIGHTS):
-        sha256 = manifest.files[WEIGHTS]
-        forecaster = restored_forecaster(settings, state, folder / WEIGHTS, sha256, decided_for, model, trees)
-    with errors_name(folder / METRICS):
-        forecaster.training_ = read_lines(folder / METRICS, manifest.files[METRICS])
-    if forecaster.device != settings.device:
-        notes += (f"there is no device {settings.device} here; the forecast is computed on another",)
-    about |= {"frontier": to_plain(state.frontier), "versions": state.versions, "created": manifest.created}
+        forecast = stored.restored(folder / WEIGHTS, manifest.files[WEIGHTS], decided_for, model, trees)
+    if stored.device not in ("auto", forecast.device):
+        notes += (f"there is no device {stored.device} here; the forecast is computed on another",)
+    with errors_name(folder / TRAINING):
+        check_sha256(str(folder / TRAINING), read_bytes(folder / TRAINING, JSON_LIMIT), manifest.files[TRAINING])
     changed = manifest.changed_files(folder)
-    notes = (*notes, *changed.values(), *alarms_of(about))
-    return Bundle(forecaster, words, manifest.layout, about, notes, changed)
+    alarms = tuple(sentence.removesuffix(".") for sentence in known.alarms)
+    bundle = Bundle(
+        forecast=forecast,
+        cost_spec=words,
+        layout=layout,
+        about=about,
+        known=known,
+        restore=partial(_restored_forecaster, folder, manifest, forecast, model, trees),
+        created=manifest.created,
+        versions=manifest.versions,
+        notes=(*notes, *changed.values(), *alarms),
+        files=manifest.files,
+        changed_files=changed,
+    )
+    if model is not None:
+        bundle.forecaster  # noqa: B018  which refuses the factory of a model that is not needed
+    return bundle
 
 
-def _require_factory(settings: EstimatorSettings, model: object) -> None:
-    if settings.model == "own" and model is None:
-        raise SettingError("the model is the user's own and is not in the bundle; pass its factory as model=")
-    if settings.model != "own" and model is not None:
-        raise SettingError(f"the bundle holds its {settings.model.name} model; model= is for one of the user's own")
+def _restored_forecaster(
+    folder: Path,
+    manifest: Manifest,
+    forecast: FittedForecast,
+    model: ModelSettings | ModelFactory | None,
+    trees: "TreeLocation | None",
+) -> "DecisionAwareForecaster":
+    from stakes.artifacts.estimator import restored_forecaster
+
+    with errors_name(folder / TRAINING):
+        return restored_forecaster(manifest.part(folder, TRAINING), forecast, model, trees)
 
 
-def _checked_about(about: dict[str, Any]) -> dict[str, Any]:
-    for name, kind in _ABOUT.items():
-        if about.get(name) is not None:
-            from_plain(kind, about[name], f"about.{name}")
-    return about
+@dataclass(frozen=True)
+class StoredForecast:
+    """What state.json holds: a fitted forecast, and what its models are made of."""
+
+    model: LibraryModel | Literal["own"]  # what makes each model, from the numbers of features and outcomes
+    models: int  # how many models the forecast is pooled from
+    baselines: int  # how many models of weight 0 there are beside them
+    trees: int  # how many outcomes have trees, to whose forecasts the models add theirs; 0 for none
+    device: str  # where the models are computed
+    forecast: ForecastState
+
+    def __post_init__(self) -> None:
+        require_at_most("models", self.models)
+        require_at_most("forecast.members", self.forecast.members, _MOST_MEMBERS)
+        if self.baselines:
+            require_at_most("baselines", self.baselines)
+        if self.trees not in (0, len(self.forecast.target_names)):
+            raise SettingError(f"trees must be 0 or one for each of the outcomes, got {self.trees}")
+        if not _DEVICE.fullmatch(self.device):
+            raise SettingError(f'device must be "auto" or a device of torch, got {shown(self.device)}')
+        resolved_device(self.device)  # which knows them
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """From JSON."""
+        require_small(values)
+        return from_plain(cls, values)
+
+    @property
+    def keys(self) -> list[str]:
+        """What the names of the tensors of each model begin with."""
+        return [*model_keys(self.models), *model_keys(self.baselines, "baseline")]
+
+    @property
+    def tree_files(self) -> list[str]:
+        """The names of the files of the trees."""
+        return [f"trees-{place}.txt" for place in range(self.trees)]
+
+    def restored(
+        self,
+        weights: Path,
+        sha256: str,
+        cost: Cost,
+        own: ModelSettings | ModelFactory | None,
+        trees: "TreeLocation | None",
+    ) -> FittedForecast:
+        """The forecast as it was fitted; the weights must be those of its models, and finite."""
+        models = _with_weights(self._untrained(own), self.keys, weights, sha256)
+        place_models(models, trees)
+        chosen, baselines = models[: self.models], models[self.models :]
+        return FittedForecast(cost, self.forecast, chosen, baselines, _present(self.device))
+
+    def _untrained(self, own: ModelSettings | ModelFactory | None) -> nn.Module:
+        """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
+        column = self.forecast.parameter_column
+        features = self.forecast.features + self.trees + column.conditioned
+        factory = model_factory(self.model if own is None or self.model != "own" else own)
+        factory = LocatedFactory(factory) if self.trees else factory
+        if self.model != "own":
+            with torch.device("meta"):
+                return factory(features, len(self.forecast.target_names))
+        with torch.random.fork_rng(devices=[]):
+            model = factory(features, len(self.forecast.target_names))
+        if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
+            raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
+        return model
 
 
-def open_folder(folder: Path, cost: str | CostSpec | None) -> Bundle:
-    """The fitted forecaster in the folder; its cost must be given again where it is a user's own."""
-    return load_bundle(folder, cost=None if cost is None else CostSpec.given(cost))
+def _with_weights(untrained: nn.Module, keys: Sequence[str], path: Path, sha256: str) -> list[nn.Module]:
+    """A copy of the model for every key, with the weights that the file has for it."""
+    layout = state_layout(untrained)
+    if len(keys) * len(layout) * _SHORTEST_ENTRY > HEADER_LIMIT:
+        raise SettingError(f"no file holds {len(keys)} models of {len(layout)} tensors")
+    has_no_memory, models = any(value.is_meta for value in untrained.state_dict().values()), []
+    for key, weights in zip(keys, load_models(path, sha256, keys, layout), strict=True):
+        for name, tensor in weights.items():
+            check_finite(tensor, f"{path}: {key}{name}", True)
+        model = copy.deepcopy(untrained)
+        # In place of tensors without memory; `to_empty` would import sympy, for half a second.
+        model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=has_no_memory)
+        models.append(model.requires_grad_(False).eval())
+    return models
 
 
-def layout_of(bundle: Bundle, folder: Path) -> TableLayout:
-    """What the columns of its table are; a forecaster saved from Python may have none."""
-    if bundle.layout is None:
-        raise SettingError(f"{folder} was saved without the layout of its table; use its forecaster from Python")
-    return bundle.layout
+def require_small(values: object) -> None:
+    """Raise where a number of the model is large, before it is made: a schedule of 10^12 steps fills the memory."""
+    model = values.get("model") if isinstance(values, Mapping) else None
+    for name, value in model.items() if isinstance(model, Mapping) else ():
+        if isinstance(value, int) and value > _LARGEST_SIZE:
+            raise SettingError(f"model.{name} must be at most {_LARGEST_SIZE}, got {shown(value)}")
+
+
+def require_at_most(name: str, value: int, most: int = _MOST_MODELS) -> None:
+    """Raise unless the value is a whole number from 1 to `most`."""
+    require_count(name, value)
+    if value > most:
+        raise SettingError(f"{name} must be at most {most}, got {shown(value)}")
+
+
+def _present(device: str) -> str:
+    """The device as torch names it, or the one of this machine where there is no such."""
+    try:
+        torch.empty(0, device=resolved_device(device))
+    except (AssertionError, NotImplementedError, RuntimeError):
+        return resolved_device("auto")
+    return resolved_device(device)
+
+
+def _load_trees(folder: Path, manifest: Manifest, stored: StoredForecast) -> "TreeLocation | None":
+    if not stored.trees:
+        return None
+    from stakes.forecasting.plan import TreeLocation
+
+    texts = []
+    for name in stored.tree_files:
+        if name not in manifest.files:
+            raise SettingError(f"files must name {name}")
+        content = read_bytes(folder / name, _LARGEST_TREES)
+        check_sha256(str(folder / name), content, manifest.files[name])
+        try:
+            texts.append(content.decode())
+        except UnicodeDecodeError as error:
+            raise SettingError(f"{name} must be text, got {shown(str(error))}") from error
+    trees = TreeLocation(tuple(texts))
+    trees.require_widths(stored.forecast.features, len(stored.forecast.target_names))
+    return trees
+
+
+def _require_same_names(layout: TableLayout, state: ForecastState) -> None:
+    """Raise unless the layout is one of the forecast's features and targets."""
+    pairs = {
+        "targets": (layout.targets, state.target_names),
+        "feature_names": (layout.feature_names, state.named_features),
+    }
+    for name, (names, due) in pairs.items():
+        if names != due:
+            raise SettingError(f"layout.{name} must be {_listed(due)} as in {STATE}, got {_listed(names)}")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(shown, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")

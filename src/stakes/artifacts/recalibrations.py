@@ -1,47 +1,44 @@
 """A recalibrated forecast in a folder: JSON and parquet, checked when read, with nothing in it that is executed."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from stakes.argument_checks import require_count
 from stakes.artifacts.cost import checked_words, chosen_cost
-from stakes.artifacts.fits import FittedSpan
-from stakes.artifacts.manifest import (
-    RECALIBRATION,
+from stakes.artifacts.folder import (
+    MANIFEST,
+    SELECTION,
+    STATE,
     DataFingerprint,
-    changed_files,
-    committed_at_once,
+    FittedSpan,
+    Manifest,
+    SavedFolder,
     errors_name,
-    file_digest,
-    require_file_name,
-    require_recordable,
+    read_manifest,
+    saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.quantiles import Pair
 from stakes.data.stored_cases import read_kept
 from stakes.data.tables.files import write_table
-from stakes.errors import BundleError, SettingError
+from stakes.errors import SettingError
 from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts
-from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
+from stakes.files import write_json
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
 from stakes.forecasting.recalibrator import Recalibrator
 from stakes.json_values import json_value
-from stakes.settings import from_plain, shown, to_plain
-from stakes.training.stored_models import versions_here
+from stakes.settings import from_plain
 
-_STATE, _SELECTION, _JUDGED = "state.json", "selection.json", "judged.parquet"
-_FORMAT = 1
+_JUDGED = "judged.parquet"
 _MOST_JUDGED = 10**6
 _TIME = "time"
+_LABEL = "label "  # how the names of the columns begin that tell what a case is called
 
 
 @dataclass(frozen=True)
@@ -61,150 +58,79 @@ class RecalibratorSettings:
 
 
 @dataclass(frozen=True)
-class _Manifest:
-    """What recalibration.json holds; see `Recalibration`."""
+class AboutRecalibration:
+    """What is known of a recalibration."""
 
-    format: int
-    created: str
-    files: dict[str, str]
-    layout: ForecastLayout
-    settings: RecalibratorSettings
-    data: tuple[DataFingerprint, ...]
-    fitted: FittedSpan
-    versions: dict[str, str]
-    block: int = 1
-    said: tuple[str, ...] = ()
-    alarms: tuple[str, ...] = ()
-    parts: JudgedParts | None = None
-    cost: dict[str, Any] = field(default_factory=dict)
+    settings: RecalibratorSettings  # what was asked of it
+    data: tuple[DataFingerprint, ...]  # the files it learned from
+    fitted: FittedSpan  # which cases it learned from
+    said: tuple[str, ...] = ()  # what the user was told
+    alarms: tuple[str, ...] = ()  # sentences on what the test cases say against it
+    block: int = 1  # how many neighbouring test cases depend on each other
+    parts: JudgedParts | None = None  # of a vector action: some test cases part by part
 
     def __post_init__(self) -> None:
-        require_recordable(self.files, RECALIBRATION)
         require_count("block", self.block)
-        if missing := [name for name in (_STATE, _SELECTION) if name not in self.files]:
-            raise SettingError(f"files must name {missing[0]}")
 
 
-@dataclass(frozen=True, eq=False)
-class Recalibration:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recalibration(SavedFolder):
     """A recalibrated forecast and what is known about it."""
 
+    kind: ClassVar[Literal["recalibration"]] = "recalibration"
     recalibrator: Recalibrator  # what corrects forecasts and decides
     cost_spec: CostSpec  # its cost in words
     layout: ForecastLayout  # where new forecasts, and their outcomes, are found in a user's files
-    settings: RecalibratorSettings  # what was asked of it
-    data: tuple[DataFingerprint, ...]
-    fitted: FittedSpan  # which cases it learned from
+    about: AboutRecalibration
     judged: JudgedCorrection | None
-    created: str = ""  # when it was made, as ISO text in UTC
-    versions: Mapping[str, str] = field(default_factory=dict)  # the versions of stakes, torch and Python that made it
-    said: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # sentences for the user from when it was loaded, such as that its cost is another
-    changed_files: Mapping[str, str] = field(default_factory=dict)
-    alarms: tuple[str, ...] = ()  # sentences on what the test cases say against it
 
 
 def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
     """Write a recalibrated forecast; what was in the folder before is kept until all is written."""
-    recalibrator = recalibration.recalibrator
-    with committed_at_once(folder, RECALIBRATION, (_STATE, _SELECTION, _JUDGED), "recalibration") as stage:
-        write_json(stage / _STATE, json_value(to_plain(recalibrator.state_)))
-        write_json(stage / _SELECTION, json_value(to_plain(recalibrator.selection_)))
-        names = [_STATE, _SELECTION]
-        if recalibration.judged is not None:
-            write_table(_table_of(recalibration.judged), stage / _JUDGED)
-            names.append(_JUDGED)
-        manifest = _Manifest(
-            format=_FORMAT,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            files={name: file_digest(stage, name) for name in names},
-            layout=recalibration.layout,
-            settings=recalibration.settings,
-            data=recalibration.data,
-            fitted=recalibration.fitted,
-            versions=versions_here(),
-            block=1 if recalibration.judged is None else recalibration.judged.block,
-            parts=None if recalibration.judged is None else recalibration.judged.parts,
-            said=recalibration.said,
-            alarms=recalibration.alarms,
-            cost=checked_words(recalibration.cost_spec).record(),
-        )
-        write_json(stage / RECALIBRATION, json_value(to_plain(manifest)))
+    recalibrator, judged = recalibration.recalibrator, recalibration.judged
+    about = recalibration.about
+    if judged is not None:
+        about = replace(about, block=judged.block, parts=judged.parts)
+    cost = checked_words(recalibration.cost_spec).record()
+    with saved_at_once(folder, "recalibration", cost, recalibration.layout, about) as stage:
+        write_json(stage / STATE, json_value(recalibrator.state_))
+        write_json(stage / SELECTION, json_value(recalibrator.selection_))
+        if judged is not None:
+            write_table(_table_of(judged), stage / _JUDGED)
     return folder
-
-
-def recorded_cost(folder: Path) -> CostSpec:
-    """The cost that a recalibration was made and judged with, in words."""
-    manifest = _manifest(folder)
-    with errors_name(folder / RECALIBRATION):
-        return checked_words(CostSpec.from_record(manifest.cost))
 
 
 def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibration:
     """Read a recalibrated forecast."""
     folder = Path(folder)
-    manifest = _manifest(folder)
-    with errors_name(folder / RECALIBRATION):
+    manifest = read_manifest(folder, "recalibration")
+    with errors_name(folder / MANIFEST):
+        if manifest.cost is None or manifest.layout is None or manifest.about is None:
+            raise SettingError("cost, layout and about must be tables")
         decided_for, words, notes = chosen_cost(manifest.cost, cost, beside="")
+        layout = from_plain(ForecastLayout, manifest.layout, "layout")
+        about = from_plain(AboutRecalibration, manifest.about, "about")
     assert words is not None
-    recalibrator = manifest.settings.recalibrator(decided_for)
-    with errors_name(folder / _STATE):
-        recalibrator.state_ = from_plain(RecalibratorState, _json(folder, _STATE, manifest))
-    with errors_name(folder / _SELECTION):
-        recalibrator.selection_ = from_plain(ModelSelection, _json(folder, _SELECTION, manifest))
+    recalibrator = about.settings.recalibrator(decided_for)
+    with errors_name(folder / STATE):
+        recalibrator.state_ = from_plain(RecalibratorState, manifest.part(folder, STATE))
+    with errors_name(folder / SELECTION):
+        recalibrator.selection_ = from_plain(ModelSelection, manifest.part(folder, SELECTION))
     with errors_name(folder / _JUDGED):
-        judged = _judged(folder, manifest)
-    others = {name: sha256 for name, sha256 in manifest.files.items() if name not in (_STATE, _SELECTION, _JUDGED)}
-    changed = changed_files(folder, others)
+        judged = _judged(folder, manifest, about)
+    changed = manifest.changed_files(folder)
     return Recalibration(
-        recalibrator,
-        words,
-        manifest.layout,
-        manifest.settings,
-        manifest.data,
-        manifest.fitted,
-        judged,
-        manifest.created,
-        manifest.versions,
-        manifest.said,
-        (*notes, *changed.values(), *manifest.alarms),
-        changed,
-        manifest.alarms,
+        recalibrator=recalibrator,
+        cost_spec=words,
+        layout=layout,
+        about=about,
+        judged=judged,
+        created=manifest.created,
+        versions=manifest.versions,
+        notes=(*notes, *changed.values(), *about.alarms),
+        files=manifest.files,
+        changed_files=changed,
     )
-
-
-def record_in_recalibration(folder: Path, *names: str) -> None:
-    """Note files of the folder, such as the report, in its manifest with their SHA-256."""
-    manifest = _manifest(folder)
-    for name in names:
-        require_file_name(name, RECALIBRATION)
-    files = {**manifest.files, **{name: file_digest(folder, name) for name in names}}
-    write_json(folder / RECALIBRATION, json_value(to_plain(replace(manifest, files=files))))
-
-
-def _manifest(folder: Path) -> _Manifest:
-    path = folder / RECALIBRATION
-    if not os.path.lexists(path):
-        raise BundleError(f"{folder} holds no recalibrated forecast: there is no {RECALIBRATION}")
-    with errors_name(path):
-        values = parse_json(str(path), read_bytes(path, JSON_LIMIT))
-        if not isinstance(values, dict):
-            raise SettingError(f"the manifest must be a table, got {shown(values)}")
-        version = values.get("format")
-        if type(version) is int and version > _FORMAT:
-            raise BundleError(
-                f"{path} was made by a newer version of stakes: it has format {version}, this one reads {_FORMAT}"
-            )
-        cost = values.pop("cost", None)
-        if version != _FORMAT or not isinstance(cost, dict):
-            raise SettingError(f"format must be {_FORMAT}, and cost a table, got {shown(version)} and {shown(cost)}")
-        return replace(from_plain(_Manifest, values), cost=cost)
-
-
-def _json(folder: Path, name: str, manifest: _Manifest) -> Any:
-    content = read_bytes(folder / name, JSON_LIMIT)
-    check_sha256(str(folder / name), content, manifest.files[name])
-    return parse_json(str(folder / name), content, checked=True)
 
 
 def _table_of(judged: JudgedCorrection) -> pd.DataFrame:
@@ -215,10 +141,7 @@ def _table_of(judged: JudgedCorrection) -> pd.DataFrame:
     return pd.concat([labels, judged.cases.reset_index(drop=True)], axis=1)
 
 
-_LABEL = "label "  # how the names of the columns begin that tell what a case is called
-
-
-def _judged(folder: Path, manifest: _Manifest) -> JudgedCorrection | None:
+def _judged(folder: Path, manifest: Manifest, about: AboutRecalibration) -> JudgedCorrection | None:
     if _JUDGED not in manifest.files:
         return None
     table = read_kept(folder / _JUDGED, manifest.files[_JUDGED], _MOST_JUDGED)
@@ -231,7 +154,6 @@ def _judged(folder: Path, manifest: _Manifest) -> JudgedCorrection | None:
     if _TIME in cases:
         cases[_TIME] = cases[_TIME].to_numpy().astype("datetime64[s]")
     others = [name for name in cases if name in (_TIME, "site") or str(name).startswith("today_")]
-    numbers = cases.drop(columns=others)
-    if not np.isfinite(numbers.to_numpy(np.float64)).all():
+    if not np.isfinite(cases.drop(columns=others).to_numpy(np.float64)).all():
         raise SettingError("the judged cases must be finite numbers")
-    return JudgedCorrection(cases, manifest.block, manifest.parts)
+    return JudgedCorrection(cases, about.block, about.parts)

@@ -93,7 +93,7 @@ def build_fit_report(fit: JudgedFit) -> Report:
 
 def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> Path:
     """Write the report of a fit to FOLDER/report.html, recorded with its bundle, or to another file; returns where."""
-    from stakes.artifacts.manifest import record_file
+    from stakes.artifacts.folder import record_file
 
     write_report(build_fit_report(fit), out or folder / REPORT)
     if out is None:
@@ -103,7 +103,7 @@ def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> P
 
 def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
     """What the report tells of, from a bundle and the evaluation beside it."""
-    from stakes.artifacts.manifest import errors_name
+    from stakes.artifacts.folder import errors_name
 
     bundle.require_recorded(_EVALUATION)
     study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster

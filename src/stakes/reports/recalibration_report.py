@@ -355,11 +355,11 @@ def build_recalibration_report(fit: JudgedRecalibration) -> Report:
 
 def write_recalibration_report(recalibration: "Recalibration", folder: Path, out: Path | None = None) -> Path:
     """Write the report of a recalibration to FOLDER/report.html, recorded there, or to another file; returns where."""
-    from stakes.artifacts.recalibrations import record_in_recalibration
+    from stakes.artifacts.folder import record_file
 
     write_report(build_recalibration_report(judged_recalibration_of(recalibration)), out or folder / REPORT)
     if out is None:
-        record_in_recalibration(folder, REPORT)
+        record_file(folder, REPORT)
     return out or folder / REPORT
 
 
@@ -367,8 +367,8 @@ def judged_recalibration_of(recalibration: "Recalibration") -> JudgedRecalibrati
     """What the report tells of."""
     if recalibration.judged is None:
         raise SettingError("there are no test cases to report of; recalibrate with more past cases")
-    recalibrator, files = recalibration.recalibrator, ", ".join(each.file for each in recalibration.data)
-    settings = {"layout": to_plain(recalibration.layout), **to_plain(recalibration.settings)}
+    recalibrator, files = recalibration.recalibrator, ", ".join(each.file for each in recalibration.about.data)
+    settings = {"layout": to_plain(recalibration.layout), **to_plain(recalibration.about.settings)}
     provenance = {
         "made": recalibration.created,
         "data": files,
@@ -384,12 +384,12 @@ def judged_recalibration_of(recalibration: "Recalibration") -> JudgedRecalibrati
         recalibration.cost_spec,
         settings,
         {name: text for name, text in provenance.items() if text},
-        recalibration.said,
+        recalibration.about.said,
     )
 
 
 def _learned_from(recalibration: "Recalibration") -> str:
-    span = recalibration.fitted
+    span = recalibration.about.fitted
     when = "" if span.first is None else f" from {span.first} to {span.last}"
     return f"{count_text(span.cases, 'case')}{when}"
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ValidationError
 
-from stakes.artifacts.manifest import is_recalibration
+from stakes.artifacts.folder import read_manifest
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError
@@ -38,7 +38,7 @@ class ServedRecalibration:
 
 def open_served(folders: Sequence[Path], cost: str | None) -> ServedFits | ServedRecalibration:
     """Read what is to be served."""
-    recalibrated = [folder for folder in folders if is_recalibration(folder)]
+    recalibrated = [folder for folder in folders if read_manifest(folder).kind == "recalibration"]
     if not recalibrated:
         return open_fits(folders, cost)
     if len(folders) > 1:

@@ -118,8 +118,8 @@ def _bundle(name: str, bundle: Bundle) -> schemas.BundleAnswer:
     about = bundle.about
     return schemas.BundleAnswer(
         name=name,
-        created=about["created"],
-        versions=about["versions"],
+        created=bundle.created,
+        versions=dict(bundle.versions),
         data=json_value(about.get("data")),
         metrics=json_value(about.get("metrics") or {}),
         reason=str(about.get("reason") or ""),
@@ -254,7 +254,7 @@ class Service:
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
             notes=[
                 *forecast.warnings,
-                *table_notes(self._fits.first.about, layout, given, inputs.quality),
+                *table_notes(self._fits.first.known, layout, given, inputs.quality),
                 *notes,
             ],
         )

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.artifacts.fits import AboutFit, Bundle, alarms_of, load_bundle, open_folder
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.fits import Bundle, load_bundle
+from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_column import RangedParameter
 from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.quantiles import within_bounds
@@ -100,7 +100,7 @@ class ServedFits:
     @property
     def seen(self) -> bool | None:
         """Whether the first fit was trained on the cases to look at after it was judged; None where nobody knows."""
-        known = AboutFit.read(self.first.about)
+        known = self.first.known
         if self.cases is None or known.fitted is None or known.quality is None:
             return None
         return known.fitted.cases == known.quality.used
@@ -122,17 +122,17 @@ class ServedFits:
 
 def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
     """Read one fit, or two to compare."""
-    first = open_folder(folders[0], cost)
+    first = load_bundle(folders[0], cost=None if cost is None else CostSpec.parse(cost))
     bundles = {_name(folders[0]): first}
     forecasts = _forecasts(first)
     for folder in folders[1:]:
-        other = load_bundle(folder, cost=first.forecaster.cost)
+        other = load_bundle(folder, cost=first.forecast.cost)
         _require_alike(first.forecaster, other.forecaster, folders[0], folder)
         name = _name(folder)
         bundles[name if name not in bundles else f"{name} (2)"] = other
         title = f"{name}, {_called(other.forecaster)}"
         forecasts["second"] = _chosen("second", title, other)
-    cases, trouble = _cases(folders[0], first.forecaster)
+    cases, trouble = _cases(folders[0], first)
     notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
     return ServedFits(bundles, forecasts, cases, (*notes, *trouble))
 
@@ -153,7 +153,8 @@ def _called(forecaster: DecisionAwareForecaster) -> str:
 
 
 def _chosen(name: str, title: str, bundle: Bundle) -> ServedForecast:
-    forecaster, warnings = bundle.forecaster, alarms_of(bundle.about)
+    forecaster = bundle.forecaster
+    warnings = tuple(sentence.removesuffix(".") for sentence in bundle.known.alarms)
     weight, models = forecaster.decision_weight_, forecaster.models_
     return ServedForecast(name, title, weight, forecaster, models, forecaster.correction_, warnings)
 
@@ -170,13 +171,13 @@ def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaste
             )
 
 
-def _cases(folder: Path, forecaster: DecisionAwareForecaster) -> tuple[CaseTable | None, tuple[str, ...]]:
+def _cases(folder: Path, bundle: Bundle) -> tuple[CaseTable | None, tuple[str, ...]]:
     """The cases that the manifest of the bundle vouches for, or a sentence on why they cannot be read."""
-    sha256 = bundle_files(folder).get(STORED_CASES.as_posix())
+    sha256, state = bundle.files.get(STORED_CASES.as_posix()), bundle.forecast.state
     if sha256 is None:
         return None, ()
     try:
-        return load_cases(folder, _features(forecaster), forecaster.target_names_, sha256), ()
+        return load_cases(folder, state.named_features, state.target_names, sha256), ()
     except StakesError as error:
         return None, (f"the cases to look at cannot be read: {error}",)
 

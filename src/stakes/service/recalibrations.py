@@ -150,7 +150,7 @@ class RecalibratedService:
         opened, settings = self._opened, self._settings
         state, terms, layout = opened.recalibrator.state_, opened.recalibrator.state_.terms, opened.layout
         uses = {"time": terms.season or terms.hour_waves, "lead": terms.lead, "site": terms.sites}
-        data = opened.data[0]
+        data = opened.about.data[0]
         own = [name for name in (layout.time, *layout.runs, layout.site) if name is not None]
         return schemas.ModelAnswer(
             version=stakes.__version__,
@@ -207,7 +207,7 @@ class RecalibratedService:
 
     def _warnings(self, name: str) -> tuple[str, ...]:
         """What the test cases said against the forecast of that name."""
-        return self._opened.alarms if name == _CORRECTED else ()
+        return self._opened.about.alarms if name == _CORRECTED else ()
 
     def _title(self, name: str) -> str:
         candidate = candidate_title(self._opened.recalibrator.selection_.selected.name)

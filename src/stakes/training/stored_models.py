@@ -1,10 +1,9 @@
-"""Tensors, trained models and tables on disk: safetensors and JSON, every file atomic and verified, no pickle."""
+"""Tensors and trained models on disk: safetensors and JSON, every file atomic and verified, no pickle."""
 
 import hashlib
-import json
 import math
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 import stakes
 from stakes.errors import CheckpointError
 from stakes.files import (
+    JSON_LIMIT,
     check_sha256,
     parse_json,
     read_bytes,
@@ -94,35 +94,15 @@ def _check_header(source: str, content: bytes) -> None:
         raise CheckpointError(f"{source}: the header of tensor names has {length} bytes, more than {HEADER_LIMIT}")
 
 
-SETTINGS, STATE, WEIGHTS, METRICS = PARTS = ("settings.json", "state.json", "weights.safetensors", "metrics.jsonl")
-MANIFEST = "bundle.json"
-_MOST_BYTES = {SETTINGS: 2**20, STATE: 2**24, METRICS: 2**28, MANIFEST: 2**24}
-
-
 def read_json_table(path: Path, sha256: str | None = None) -> dict[str, Any]:
     """The table that a JSON file holds, as `stakes.files.write_json` wrote it."""
-    table = parse_json(str(path), _content(path, sha256), checked=sha256 is not None)
+    content = read_bytes(path, JSON_LIMIT)
+    if sha256 is not None:
+        check_sha256(str(path), content, sha256)
+    table = parse_json(str(path), content, checked=sha256 is not None)
     if not isinstance(table, dict):
         raise CheckpointError(f"{path} must hold a table, got {shown(table)}")
     return table
-
-
-def read_lines(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
-    """The tables of a file with one a line, up to its last whole line."""
-    try:
-        texts = [line.decode() for line in _content(path, sha256).split(b"\n")[:-1]]
-        lines = [json.loads(text, parse_constant=_refused) for text in texts]
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
-    for line in lines:
-        if not isinstance(line, dict):
-            raise CheckpointError(f"{path} is damaged: a line must be a table, got {shown(line)}")
-    return lines
-
-
-def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write tables that JSON can hold, one a line, in place of what was in the file."""
-    write_atomically(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
 
 
 def model_keys(count: int, kind: str = "model") -> list[str]:
@@ -141,12 +121,6 @@ def load_models(path: Path, sha256: str | None, keys: Sequence[str], layout: Lay
     return [{name: tensors[key + name] for name in layout} for key in keys]
 
 
-def load_model_weights(path: Path, sha256: str | None, layout: Layout) -> dict[str, Tensor]:
-    """The weights of the only model of a file."""
-    (weights,) = load_models(path, sha256, model_keys(1), layout)
-    return weights
-
-
 def state_layout(model: torch.nn.Module) -> Layout:
     """Type and shape of each tensor of a model, by its name in the `state_dict`."""
     return {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
@@ -155,14 +129,3 @@ def state_layout(model: torch.nn.Module) -> Layout:
 def versions_here() -> dict[str, str]:
     """The versions of stakes, torch and Python that a state was made with."""
     return {"stakes": stakes.__version__, "torch": torch.__version__, "python": platform.python_version()}
-
-
-def _content(path: Path, sha256: str | None) -> bytes:
-    content = read_bytes(path, _MOST_BYTES[path.name])
-    if sha256 is not None and (actual := hashlib.sha256(content).hexdigest()) != sha256:
-        raise CheckpointError(f"{path} is damaged or of another bundle: its SHA-256 is {actual}, not {sha256}")
-    return content
-
-
-def _refused(word: str) -> Any:
-    raise ValueError(f"{word} is no number")

@@ -30,7 +30,8 @@ from stakes.text import number_text
 if TYPE_CHECKING:
     from xarray import Dataset
 
-    from stakes.artifacts.fits import FittedSpan
+    from stakes.artifacts.fits import AboutFit, Bundle
+    from stakes.artifacts.folder import FittedSpan
 
 
 _NUMBERS_AT_ONCE = 1 << 24  # members of all outcomes, while members are reduced
@@ -39,11 +40,10 @@ _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
 
 
-def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
+def part_of_fit_notes(known: "AboutFit", cases: TableCases, sha256: str | None) -> tuple[str, ...]:
     """A sentence where the fit saw these cases, or others of the same times."""
-    from stakes.artifacts.fits import AboutFit, FittedSpan  # not needed where there are members already
+    from stakes.artifacts.folder import FittedSpan  # not needed where there are members already
 
-    known = AboutFit.read(about)
     if known.data is None:
         return ()
     fitted = known.fitted or FittedSpan(len(cases))
@@ -69,16 +69,13 @@ def overlap_notes(fitted: "FittedSpan", times: Times | None, cases: int, same: b
     )
 
 
-def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
+def unlike_fit_notes(known: "AboutFit", layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
     """A sentence for each column of features with values far from those of the fit, as in another unit."""
-    from stakes.artifacts.fits import AboutFit
-
-    fitted = AboutFit.read(about).quality
-    before = {} if fitted is None else fitted.columns
+    before = {} if known.quality is None else known.quality.columns
     doubts = (
         _doubt(name, before[name], quality.columns[name])
         for name in dict.fromkeys((*layout.features, *layout.known))
-        if all({"min", "max"} <= known.get(name, {}).keys() for known in (before, quality.columns))
+        if all({"min", "max"} <= facts.get(name, {}).keys() for facts in (before, quality.columns))
     )
     return tuple(filter(None, doubts))
 
@@ -205,7 +202,8 @@ class DecidedCases:
         }
 
 
-def decide_folder(
+def decide_fit(
+    bundle: "Bundle",
     folder: Path,
     table: pd.DataFrame,
     cost: str | None,
@@ -214,36 +212,32 @@ def decide_folder(
     cost_parameter: str | None = None,
 ) -> DecidedCases:
     """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn."""
-    from stakes.artifacts.fits import layout_of, open_folder  # not needed where there are members already
-    from stakes.workflows.missing_features import decidable_rows
+    from stakes.workflows.missing_features import decidable_rows  # not needed where there are members already
 
-    bundle = open_folder(folder, cost)
-    layout = layout_of(bundle, folder)
+    layout, price = bundle.layout_of(folder), bundle.forecast.cost
     rows = decidable_rows(folder, bundle, layout, table, last)
-    forecaster, index = bundle.forecaster, rows.features.index
-    given = case_parameters(forecaster.cost, cost_parameter, table, layout, index, needed=True)
+    index = rows.features.index
+    given = case_parameters(price, cost_parameter, table, layout, index, needed=True)
     (parameter,) = given.values() if given else (None,)
-    members = rows.sample(forecaster, given)
-    decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
+    members = rows.sample(bundle.forecast, given)
+    decided = decision_table(price, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
-    told = bundle.cost_spec.outcome_notes(forecaster.cost, layout.targets) if cost and bundle.cost_spec else ()
+    told = bundle.cost_spec.outcome_notes(price, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *told,
-        *table_notes(bundle.about, layout, table, rows.quality),
-        *decision_notes(forecaster.cost, decided, members),
+        *table_notes(bundle.known, layout, table, rows.quality),
+        *decision_notes(price, decided, members),
     )
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
 
 
-def table_notes(
-    about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality
-) -> tuple[str, ...]:
+def table_notes(known: "AboutFit", layout: TableLayout, table: pd.DataFrame, quality: DataQuality) -> tuple[str, ...]:
     """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values."""
     return (
         *zone_notes(table, layout.time),
         *left_out_notes(quality),
-        *unlike_fit_notes(about, layout, quality),
+        *unlike_fit_notes(known, layout, quality),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,9 @@ from stakes.forecasting.fitted_forecast import Which
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.reports.fit_sentences import cheaper_sentence
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
+
+if TYPE_CHECKING:
+    from stakes.artifacts.fits import Bundle
 
 Floats = NDArray[np.float64]
 
@@ -236,7 +239,8 @@ def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: 
     return tuple(said)
 
 
-def evaluate_folder(
+def evaluate_fit(
+    bundle: "Bundle",
     folder: Path,
     table: pd.DataFrame,
     cost: str | None,
@@ -246,11 +250,9 @@ def evaluate_folder(
     cost_parameter: str | None = None,
 ) -> Evaluation:
     """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known."""
-    from stakes.artifacts.fits import layout_of, open_folder
     from stakes.workflows.decide import case_parameters, spread_note
 
-    bundle = open_folder(folder, cost)
-    layout = layout_of(bundle, folder)
+    layout = bundle.layout_of(folder)
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
     cost_of_fit = bundle.forecaster.cost
@@ -265,8 +267,8 @@ def evaluate_folder(
         *(spread_note(cost_of_fit) if given is None else ()),
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),
-        *part_of_fit_notes(bundle.about, cases, sha256),
-        *unlike_fit_notes(bundle.about, layout, cases.quality),
+        *part_of_fit_notes(bundle.known, cases, sha256),
+        *unlike_fit_notes(bundle.known, layout, cases.quality),
         *todays_notes(cost_of_fit, cases.today, len(layout.targets)),
     )
     metrics = judgement.metrics

@@ -14,11 +14,11 @@ import torch
 
 import stakes
 from stakes.artifacts.cost import chosen_cost
-from stakes.artifacts.fits import AboutFit, layout_of, load_bundle, open_folder, save_bundle
-from stakes.artifacts.manifest import bundle_files, errors_name, is_bundle, record_file
+from stakes.artifacts.fits import AboutFit, load_bundle, save_bundle
+from stakes.artifacts.folder import is_saved, read_manifest, record_file
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
-from stakes.cost_spec.spec import cost_again
+from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import vector_cost
 from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.stored_cases import save_cases
@@ -42,7 +42,6 @@ from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.policy import require_one_action
-from stakes.training.stored_models import MANIFEST
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecaster
 from stakes.workflows.fit_settings import FitSettings
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
@@ -117,7 +116,7 @@ def run_fit(
         claim_folder(out / FIT, record, "fit")
         for note in notes:
             say(f"note: {note}")
-        if is_bundle(out):
+        if is_saved(out):
             return _kept(inputs, out)
         for note in inputs.too_few_notes:
             say(f"note: {note}")
@@ -193,10 +192,8 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
 def _kept(inputs: FitInputs, out: Path) -> FitResult:
     """What a finished fit said."""
     bundle = load_bundle(out, cost=inputs.cost)
-    with errors_name(out / MANIFEST):
-        about = AboutFit.read(bundle.about)
-    judged = judged_fit_of(bundle, out) if about.metrics else None
-    return _finished(inputs, out, about, judged, bundle.forecaster)
+    judged = judged_fit_of(bundle, out) if bundle.known.metrics else None
+    return _finished(inputs, out, bundle.known, judged, bundle.forecaster)
 
 
 def _finished(
@@ -204,7 +201,7 @@ def _finished(
 ) -> FitResult:
     """What is left to do once the bundle is saved, and what the fit says."""
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
-    recorded = bundle_files(out)
+    recorded = read_manifest(out).files
     evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
     others = [name for name in (FEATURE_MOMENTS, _SELECTION) if (out / name).is_file()]
     if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
@@ -340,24 +337,24 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     """What both cost on those test cases of the new fit that are newer than the old one."""
     if not (result.folder / "evaluation").is_dir() or result.decision_weight is None:
         return f"{_NOT_COMPARED}: no case was kept to judge by."
-    old = open_folder(folder, request.cost)
-    fitted, study = AboutFit.read(old.about).fitted, Study.load(result.folder / "evaluation")
+    old = load_bundle(folder, cost=None if request.cost is None else CostSpec.given(request.cost))
+    fitted, study = old.known.fitted, Study.load(result.folder / "evaluation")
     if fitted is None or fitted.last is None or "time" not in study.cases:
         return f"{_NOT_COMPARED}: without times nobody knows which cases are newer than the old fit."
     table = read_table(Path(request.data), separator=request.separator, encoding=request.encoding)
-    cases = layout_of(old, folder).cases(table)
+    cases = old.layout_of(folder).cases(table)
     times = pd.DatetimeIndex(study.case_values("time")[0])
     newer = times[times > np.datetime64(fitted.last)].intersection(pd.DatetimeIndex(cases.feature_table.index))
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old fit, which has seen all up to {fitted.last}."
     places, weight = times.get_indexer(newer), result.decision_weight
-    ranged = ranged_parameter(old.forecaster.cost)
+    ranged = ranged_parameter(old.forecast.cost)
     whose = None
     if ranged is not None:  # the decision makers that the new fit was judged for
         values = study.values(ranged.name, weight)[0, 0, places].astype(np.float64)
         whose = {ranged.name: values.clip(ranged.range.low, ranged.range.high)}
     features, outcomes = (each.loc[newer] for each in (cases.feature_table, cases.outcome_table))
-    paid = old.forecaster.assess(features, outcomes, cost_parameters=whose)["cost"]
+    paid = old.forecast.assess(features, outcomes, cost_parameters=whose)["cost"]
     new = study.values("cost", weight)[0, 0, places]
     change = paired_difference(new[None], paid[None], study.block)
     verdict = "costs less than" if change.mean < 0 else "costs more than"

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stakes.artifacts.manifest import is_recalibration
-from stakes.cost_spec.spec import CostSpec
+from stakes.artifacts.folder import open_as_judged, open_folder, read_manifest
+from stakes.cost_spec.files import user_cost_errors
 from stakes.data.tables.files import read_table
 from stakes.errors import SettingError
 from stakes.files import content_digest
-from stakes.workflows.decide import DecidedCases, decide_folder
+from stakes.workflows.decide import DecidedCases, decide_fit
 
 if TYPE_CHECKING:
     from stakes.training.execution import Execution
@@ -30,14 +30,13 @@ def decide_with(
     encoding: str | None = None,
 ) -> DecidedCases:
     """The actions for new data, or for new forecasts."""
-    csv = {"separator": separator, "encoding": encoding}
-    if is_recalibration(folder):
-        from stakes.workflows.recalibrate import decide_recalibrated
+    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    if opened.kind == "fit":
+        return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, cost_parameter)
+    from stakes.workflows.recalibrate import decide_recalibrated
 
-        _refuse_parameter(cost_parameter)
-        return decide_recalibrated(folder, data, cost, levels, last, **csv)
-    _require_cost(cost)
-    return decide_folder(folder, read_table(data, **csv), cost, levels, last, cost_parameter)
+    _refuse_parameter(cost_parameter)
+    return decide_recalibrated(opened, data, cost, levels, last, **csv)
 
 
 def evaluate_with(
@@ -53,19 +52,18 @@ def evaluate_with(
     encoding: str | None = None,
 ) -> "Evaluation":
     """What the decisions of a folder were worth where outcomes are known."""
-    csv = {"separator": separator, "encoding": encoding}
-    if is_recalibration(folder):
+    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    if opened.kind == "recalibration":
         from stakes.workflows.recalibrate import evaluate_recalibrated
 
         _refuse_parameter(cost_parameter)
-        return evaluate_recalibrated(folder, data, outcomes, cost, block, baseline_action, **csv)
+        return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
-    from stakes.workflows.evaluate import evaluate_folder
+    from stakes.workflows.evaluate import evaluate_fit
 
-    _require_cost(cost)
     table, sha256 = read_table(data, **csv), content_digest(data)
-    return evaluate_folder(folder, table, cost, block, sha256, baseline_action, cost_parameter)
+    return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, cost_parameter)
 
 
 def _refuse_parameter(cost_parameter: str | None) -> None:
@@ -77,7 +75,7 @@ def refit_with(
     folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: "Execution"
 ) -> "FitResult | RecalibrateResult":
     """The same again, with newer data."""
-    if is_recalibration(folder):
+    if read_manifest(folder).kind == "recalibration":
         from stakes.workflows.recalibrate import recalibrate_again
 
         return recalibrate_again(folder, data, out, forecasts=forecasts, cost=cost, quiet=execution.quiet)
@@ -90,28 +88,13 @@ def refit_with(
 
 def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
-    if is_recalibration(folder):
-        from stakes.workflows.recalibrate import report_recalibrated
+    opened = open_as_judged(folder, cost)
+    if opened.kind == "recalibration":
+        from stakes.reports.recalibration_report import write_recalibration_report
 
-        return report_recalibrated(folder, cost, out)
-    from stakes.artifacts.fits import load_bundle
-    from stakes.artifacts.manifest import errors_name, read_manifest
-    from stakes.cost_spec.files import user_cost_errors
-    from stakes.cost_spec.spec import cost_again
+        with user_cost_errors(opened.recalibrator.cost):
+            return write_recalibration_report(opened, folder, out)
     from stakes.reports.fit_report import judged_fit_of, write_fit_report
-    from stakes.training.stored_models import MANIFEST
 
-    manifest = read_manifest(folder)
-    if manifest.cost is None:
-        raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
-    with errors_name(folder / MANIFEST):
-        kept = CostSpec.from_record(manifest.cost)
-    fitted_cost = cost_again(kept, cost).build()
-    with user_cost_errors(fitted_cost):
-        return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)
-
-
-def _require_cost(cost: str | None) -> None:
-    """Raise where words make no cost, before a table is read, which may take long."""
-    if cost is not None:
-        CostSpec.parse(cost).build()
+    with user_cost_errors(opened.forecast.cost):
+        return write_fit_report(judged_fit_of(opened, folder), folder, out)

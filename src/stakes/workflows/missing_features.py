@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.artifacts.fits import AboutFit, Bundle
-from stakes.artifacts.manifest import bundle_files
+from stakes.artifacts.fits import Bundle
 from stakes.data.stored_cases import read_kept
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import MISSING_FEATURE, DataQuality, TableLayout
 from stakes.errors import StakesError, TableError, listed
-from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.settings import shown
 
 FEATURE_MOMENTS = "feature_moments.parquet"
@@ -149,21 +148,22 @@ class DecidableRows:
         return pd.Series([listed([str(name) for name in names[row]]) for row in lacks], dtype="str")
 
     def sample(
-        self, forecaster: DecisionAwareForecaster, cost_parameters: Mapping[str, Floats] | None = None
+        self, forecast: FittedForecast, cost_parameters: Mapping[str, Floats] | None = None
     ) -> NDArray[np.float32]:
         """Members (N, M, D) of the forecast of every row."""
         features = self.features
         lacking = features.isna().any(axis=1).to_numpy()
         if self.moments is None or not lacking.any():
-            return forecaster.sample(features, cost_parameters=cost_parameters)
+            return forecast.sample(features, cost_parameters=cost_parameters)
         whole = _of_rows(cost_parameters, ~lacking)
-        parts = [forecaster.sample(features[~lacking], cost_parameters=whole)] if not lacking.all() else []
-        size = max(1, _NUMBERS_AT_ONCE // (_DRAWS * int(forecaster.members) * len(forecaster.target_names_)))
+        parts = [forecast.sample(features[~lacking], cost_parameters=whole)] if not lacking.all() else []
+        state = forecast.state
+        size = max(1, _NUMBERS_AT_ONCE // (_DRAWS * state.members * len(state.target_names)))
         incomplete = features[lacking]
         others = _of_rows(cost_parameters, lacking)
         for start in range(0, len(incomplete), size):
             rows = slice(start, start + size)
-            parts.append(_pooled(forecaster, incomplete.iloc[rows], self.moments, _of_rows(others, rows)))
+            parts.append(_pooled(forecast, incomplete.iloc[rows], self.moments, _of_rows(others, rows)))
         order = np.argsort(np.concatenate([np.flatnonzero(~lacking), np.flatnonzero(lacking)]))
         return np.concatenate(parts)[order]
 
@@ -211,7 +211,7 @@ def _of_rows(cost_parameters: Mapping[str, Floats] | None, rows: slice | NDArray
 
 
 def _pooled(
-    forecaster: DecisionAwareForecaster,
+    forecast: FittedForecast,
     rows: pd.DataFrame,
     moments: FeatureMoments,
     cost_parameters: Mapping[str, Floats] | None,
@@ -220,7 +220,7 @@ def _pooled(
     drawn = moments.draws(rows.to_numpy(np.float64), _DRAWS)  # (n, K, F)
     completed = pd.DataFrame(drawn.reshape(-1, drawn.shape[-1]), columns=rows.columns)
     repeated = {name: np.repeat(values, _DRAWS) for name, values in (cost_parameters or {}).items()}
-    members = forecaster.sample(completed, cost_parameters=repeated or None)
+    members = forecast.sample(completed, cost_parameters=repeated or None)
     members = members.reshape(len(rows), _DRAWS, *members.shape[1:])  # (n, K, M, D)
     place = np.arange(members.shape[2])
     return members[:, place % _DRAWS, place]
@@ -228,12 +228,11 @@ def _pooled(
 
 def _moments(folder: Path, bundle: Bundle) -> tuple[FeatureMoments | None, tuple[str, ...]]:
     """What the manifest of the bundle vouches for, or a sentence on why it cannot be read."""
-    sha256 = bundle_files(folder).get(FEATURE_MOMENTS)
+    sha256 = bundle.files.get(FEATURE_MOMENTS)
     if sha256 is None:
         return None, ()
-    names = tuple(map(str, getattr(bundle.forecaster, "feature_names_in_", ())))
     try:
-        return load_moments(folder, names, sha256), ()
+        return load_moments(folder, bundle.forecast.state.feature_names or (), sha256), ()
     except StakesError as error:
         return None, (
             f"rows that lack a feature are left out, since what is known of the others cannot be read: {error}",
@@ -242,7 +241,7 @@ def _moments(folder: Path, bundle: Bundle) -> tuple[FeatureMoments | None, tuple
 
 def _beyond(missing: NDArray[np.bool_], layout: TableLayout, bundle: Bundle) -> NDArray[np.bool_]:
     """Rows (N,) that lack every feature but the calendar, or one that the fit itself has hardly seen."""
-    columns, quality = layout.source_columns, AboutFit.read(bundle.about).quality
+    columns, quality = layout.source_columns, bundle.known.quality
     of_columns = missing[:, : len(columns)]
     facts = {} if quality is None else quality.columns
     most = np.inf if quality is None else _TOO_MANY * quality.rows

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.artifacts.folder import open_as_judged
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.files import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -23,7 +24,6 @@ from stakes.evaluation.drift import (
 )
 from stakes.forecasting.recalibration import judge_correction
 from stakes.text import amount_text, count_text, fixed_text, number_text
-from stakes.workflows.recalibrate import opened_for_its_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,9 @@ def monitor_folder(
     encoding: str | None = None,
 ) -> Monitored:
     """Hold the errors of new cases against those of the test cases of a recalibration."""
-    opened = opened_for_its_cost(folder, cost)
+    opened = open_as_judged(folder, cost)
+    if opened.kind != "recalibration":
+        raise SettingError(f"monitor is for a recalibration, got the fit {str(folder)!r}")
     if opened.judged is None:
         raise SettingError(
             f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
@@ -136,7 +138,7 @@ def monitor_folder(
     _require_same_files(opened, folder, forecasts)
     files = (new, None) if forecasts is None else (forecasts, new)
     given = read_new(opened.layout, *files, judged=True, separator=separator, encoding=encoding)
-    newer, said = _newer(given, opened.fitted.last)
+    newer, said = _newer(given, opened.about.fitted.last)
     past, errors = opened.judged, _errors(opened, given, newer)
     watch = watch_errors(past.errors, errors, block=min(past.block, len(past)), alpha=alpha)
     if watch.past_blocks < ENOUGH_BLOCKS:

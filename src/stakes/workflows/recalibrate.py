@@ -10,13 +10,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from stakes.artifacts.fits import FittedSpan
-from stakes.artifacts.manifest import DataFingerprint, is_recalibration
+from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_manifest
 from stakes.artifacts.recalibrations import (
+    AboutRecalibration,
     Recalibration,
     RecalibratorSettings,
     load_recalibration,
-    recorded_cost,
     save_recalibration,
 )
 from stakes.console import StatusLines
@@ -128,7 +127,7 @@ def recalibrate_again(
     if forecasts is not None and not old.layout.own_file:
         raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
     words = cost_again(old.cost_spec, None) if cost is None else cost
-    request = RecalibrateRequest(past, words, old.layout, forecasts, old.settings)
+    request = RecalibrateRequest(past, words, old.layout, forecasts, old.about.settings)
     result, given = _made(request, out, False, quiet)
     try:
         sentence = _compared(old, result, given)
@@ -167,19 +166,15 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     with user_cost_errors(cost), say.counting(sentence) as progress:
         recalibrator.fit(given, progress=progress)
     new_notes = tuple(note for note in recalibrator.notes_ if note not in given.notes)
+    fingerprints = tuple(_fingerprint(path, given) for path in request.files)
+    about = AboutRecalibration(request.settings, fingerprints, _span(given), said=(*notes, *new_notes))
     recalibration = Recalibration(
-        recalibrator,
-        spec,
-        layout,
-        request.settings,
-        tuple(_fingerprint(path, given) for path in request.files),
-        _span(given),
-        recalibrator.judged_,
-        said=(*notes, *new_notes),
+        recalibrator=recalibrator, cost_spec=spec, layout=layout, about=about, judged=recalibrator.judged_
     )
     if recalibration.judged is not None:
         alarms = recalibration_alarms(judged_recalibration_of(recalibration))
-        recalibration = replace(recalibration, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
+        about = replace(about, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
+        recalibration = replace(recalibration, about=about)
     save_recalibration(out, recalibration)
     sentences = (*_worth(recalibration, out), *selected_sentences(recalibrator.selection_), *new_notes)
     return RecalibrateResult(out, recalibration, sentences), given
@@ -211,7 +206,7 @@ def _require_free(out: Path, force: bool) -> None:
         raise SettingError(f"the folder to make, {str(out)!r}, is a file")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    if not is_recalibration(out):
+    if not is_saved(out) or read_manifest(out).kind != "recalibration":
         raise SettingError(f"{out} is not empty; choose another folder")
     if not force:
         raise SettingError(f"{out} holds a recalibration already; --force replaces it, another folder keeps both")
@@ -230,12 +225,12 @@ def _span(given: ForecastSet) -> FittedSpan:
 
 def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet) -> str:
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
-    judged = result.recalibration.judged
-    if judged is None or judged.times is None or old.fitted.last is None or given.index is None:
+    judged, last = result.recalibration.judged, old.about.fitted.last
+    if judged is None or judged.times is None or last is None or given.index is None:
         return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
-    newer = np.flatnonzero(judged.times > np.datetime64(old.fitted.last))
+    newer = np.flatnonzero(judged.times > np.datetime64(last))
     if not len(newer):
-        return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {old.fitted.last}."
+        return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {last}."
     places = given.index.get_indexer(judged.cases.index[newer])
     paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
     new = judged.values("cost", "corrected")[newer]
@@ -254,7 +249,7 @@ Floats = NDArray[np.float64]
 
 
 def decide_recalibrated(
-    folder: Path,
+    opened: Recalibration,
     forecasts: Path,
     cost: str | None,
     levels: Sequence[float],
@@ -264,7 +259,6 @@ def decide_recalibrated(
     encoding: str | None = None,
 ) -> DecidedCases:
     """The actions for new forecasts, corrected by what was learned from past ones."""
-    opened = _opened(folder, cost)
     given = read_new(opened.layout, forecasts, separator=separator, encoding=encoding)
     given = given.rows(newest_cases(given.index)) if last and given.index is not None else given
     assert given.index is not None
@@ -280,7 +274,7 @@ def decide_recalibrated(
 
 
 def evaluate_recalibrated(
-    folder: Path,
+    opened: Recalibration,
     forecasts: Path,
     outcomes: Path | None,
     cost: str | None,
@@ -291,16 +285,15 @@ def evaluate_recalibrated(
     encoding: str | None = None,
 ) -> Evaluation:
     """What the corrected forecasts were worth, the forecasts as they came and today's action beside them."""
-    opened = _opened(folder, cost)
     layout = replace(opened.layout, today=baseline_action or opened.layout.today)
     layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
     given = read_new(layout, forecasts, outcomes, judged=True, separator=separator, encoding=encoding)
     metrics = _metrics(opened, given)
-    block = block_length(len(given), given.times, block or opened.settings.block)
-    known = {each.sha256 for each in opened.data}
+    block = block_length(len(given), given.times, block or opened.about.settings.block)
+    known = {each.sha256 for each in opened.about.data}
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
-    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.fitted, given.times, len(given), same))
+    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
     infeasible = told_labels(metrics.infeasible.index[metrics.infeasible])
     notes = (*notes, *infeasible_notes(infeasible, len(metrics.outcomes)), _baseline_note(given.sites is not None))
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
@@ -311,26 +304,8 @@ def evaluate_recalibrated(
     )
 
 
-def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:
-    """Write the report of a recalibration again; returns where it is."""
-    from stakes.reports.recalibration_report import write_recalibration_report
-
-    opened = opened_for_its_cost(folder, cost)
-    with user_cost_errors(opened.recalibrator.cost):
-        return write_recalibration_report(opened, folder, out)
-
-
-def opened_for_its_cost(folder: Path, cost: str | None) -> Recalibration:
-    """A recalibration with the cost that it was judged with."""
-    return load_recalibration(folder, cost_again(recorded_cost(folder), cost))
-
-
 def _baseline_note(each_site: bool) -> str:
     return f"baseline is the forecast as it came; {hindsight_note(each_site)}"
-
-
-def _opened(folder: Path, cost: str | None) -> Recalibration:
-    return load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
 
 
 def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:

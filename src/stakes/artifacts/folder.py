@@ -1,0 +1,304 @@
+"""The folder of a fit or a recalibration: parts and a manifest with the SHA-256 of every file, written all at once."""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stakes.argument_checks import require_count
+from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
+from stakes.files import content_digest, read_bytes, sync_folder, write_json
+from stakes.json_values import json_value
+from stakes.settings import from_plain, shown, to_plain
+from stakes.training.stored_models import read_json_table, versions_here
+
+if TYPE_CHECKING:
+    from stakes.artifacts.fits import Bundle
+    from stakes.artifacts.recalibrations import Recalibration
+    from stakes.cost_spec.spec import CostSpec
+
+MANIFEST = "bundle.json"
+STATE, SELECTION, TRAINING, WEIGHTS = "state.json", "selection.json", "training.json", "weights.safetensors"
+Kind = Literal["fit", "recalibration"]
+
+_FORMAT = 3
+_PARTS: Mapping[Kind, tuple[str, ...]] = {"fit": (STATE, TRAINING, WEIGHTS), "recalibration": (STATE, SELECTION)}
+_FREE = ("layout", "cost", "about")  # tables that each kind reads by itself
+_LARGEST_FILE = 2**28  # bytes, of what was added
+_NAME = re.compile(r"(?:\w[\w. -]{0,99}/){0,4}\w[\w. -]{0,99}", re.ASCII)  # no part begins with a dot
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_STAGE = ".saving-"
+
+
+@dataclass(frozen=True)
+class DataFingerprint:
+    """The table that was learned from."""
+
+    file: str  # the name of its file, without the folder
+    rows: int  # how many rows it has
+    sha256: str  # the SHA-256 of the file
+    first: str | None = None  # the time of the first row, as ISO text; None without times
+    last: str | None = None  # the time of the last row, as ISO text; None without times
+
+    def __post_init__(self) -> None:
+        require_count("rows", self.rows)
+        _require_sha256("sha256", self.sha256)
+
+
+@dataclass(frozen=True)
+class FittedSpan:
+    """Which cases were learned from."""
+
+    cases: int  # how many there are
+    first: str | None = None  # the time of the first one, ISO in UTC; None without times
+    last: str | None = None  # the time of the last one, likewise
+
+    def __post_init__(self) -> None:
+        if (self.first is None) != (self.last is None):
+            raise SettingError(f"first and last must both be times or none, got {self.first!r} and {self.last!r}")
+        for name, value in (("first", self.first), ("last", self.last)):
+            try:
+                np.datetime64(value or "NaT", "s")
+            except ValueError as error:
+                raise SettingError(f"{name} must be an ISO time, got {shown(value)}") from error
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What bundle.json holds."""
+
+    format: int  # which format the folder has
+    kind: Kind  # what was saved in it
+    created: str  # when, as ISO text in UTC
+    versions: dict[str, str]  # the versions of stakes, torch and Python that made it
+    files: dict[str, str]  # the SHA-256 of every file by its name within the folder, the parts among them
+    layout: dict[str, Any] | None = None  # what the columns of the user's tables are
+    cost: dict[str, Any] | None = None  # the record of a `CostSpec`; None for a cost without words
+    about: dict[str, Any] | None = None  # what else is known
+
+    def __post_init__(self) -> None:
+        for name, sha256 in self.files.items():
+            _require_file_name(name)
+            _require_sha256(f"files.{name}", sha256)
+        if missing := [name for name in _PARTS[self.kind] if name not in self.files]:
+            raise SettingError(f"files must name {missing[0]}")
+
+    def part(self, folder: Path, name: str) -> dict[str, Any]:
+        """The table that a JSON part holds, if it is the one that was saved."""
+        return read_json_table(folder / name, self.files[name])
+
+    def changed_files(self, folder: Path) -> dict[str, str]:
+        """A sentence for every file beside the parts that is not what was recorded; no decision needs one of them."""
+        others = {name: sha256 for name, sha256 in self.files.items() if name not in _PARTS[self.kind]}
+        sentences = {name: _trouble(folder, name, sha256) for name, sha256 in others.items()}
+        return {name: sentence for name, sentence in sentences.items() if sentence}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedFolder:
+    """What every folder says of itself."""
+
+    created: str = ""  # when it was made, as ISO text in UTC
+    versions: Mapping[str, str] = field(default_factory=dict)  # the versions of stakes, torch and Python that made it
+    notes: tuple[str, ...] = ()  # sentences for the user from when it was loaded, such as that its cost is another
+    files: Mapping[str, str] = field(default_factory=dict)  # the SHA-256 of every file on record, by name
+    changed_files: Mapping[str, str] = field(default_factory=dict)  # a sentence for each that has changed, by name
+
+    def require_recorded(self, subfolder: str) -> None:
+        """Raise if a file on record in that subfolder was not, when the folder was loaded, what was recorded."""
+        for name, sentence in self.changed_files.items():
+            if name.startswith(f"{subfolder}/"):
+                raise BundleError(sentence)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a fit or a recalibration was saved in the folder; whether it can be read is for `open_folder` to say."""
+    return (folder / MANIFEST).is_file()
+
+
+def open_folder(folder: Path, cost: "str | CostSpec | None" = None) -> "Bundle | Recalibration":
+    """What was saved in a folder; its cost must be given again where it is a user's own."""
+    from stakes.cost_spec.spec import CostSpec
+
+    words = None if cost is None else CostSpec.given(cost)
+    if read_manifest(folder).kind == "fit":
+        from stakes.artifacts.fits import load_bundle
+
+        return load_bundle(folder, cost=words)
+    from stakes.artifacts.recalibrations import load_recalibration
+
+    return load_recalibration(folder, words)
+
+
+def open_as_judged(folder: Path, cost: str | None) -> "Bundle | Recalibration":
+    """The same with the cost that it was judged with, which may be given again, but be no other."""
+    from stakes.cost_spec.spec import CostSpec, cost_again
+
+    record = read_manifest(folder).cost
+    if record is None:
+        raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
+    with errors_name(folder / MANIFEST):
+        kept = CostSpec.from_record(record)
+    return open_folder(folder, cost_again(kept, cost))
+
+
+def read_manifest(folder: Path, kind: Kind | None = None) -> Manifest:
+    """What bundle.json says, the files it names not yet looked at."""
+    path = folder / MANIFEST
+    if not os.path.lexists(path):
+        raise BundleError(_why_there_is_none(folder))
+    with errors_name(path):
+        values = read_json_table(path)
+        _require_format(path, values.get("format"))
+        free = {name: values.pop(name, None) for name in _FREE}
+        for name, value in free.items():
+            if not (value is None or isinstance(value, dict)):
+                raise SettingError(f"{name} must be a table, got {shown(value)}")
+        manifest = replace(from_plain(Manifest, values), **free)
+    if kind not in (None, manifest.kind):
+        raise BundleError(f"{folder} holds a {manifest.kind}, where a {kind} is expected")
+    return manifest
+
+
+def _why_there_is_none(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"there is no folder {folder} with a fit"
+    if (folder / "fit.json").is_file():
+        return f"the fit in {folder} has not finished; `stakes resume {folder}` goes on with it"
+    return f"{folder} holds neither a fit nor a recalibration: there is no {MANIFEST}, or its saving was interrupted"
+
+
+def _require_format(path: Path, version: object) -> None:
+    if type(version) is int and version > _FORMAT:
+        raise BundleError(
+            f"{path} was made by a newer version of stakes: it has format {shown(version)}, this one reads {_FORMAT}"
+        )
+    if type(version) is not int or version != _FORMAT:
+        raise BundleError(f"{path}: format must be {_FORMAT}, got {shown(version)}")
+
+
+def record_file(folder: Path, *names: str) -> None:
+    """Note files of the folder, such as its report, in the manifest with their SHA-256."""
+    manifest = read_manifest(folder)
+    for name in names:
+        _require_file_name(name)
+        if name in _PARTS[manifest.kind]:
+            raise SettingError(f"{name} was recorded when the folder was saved; save it again to change it")
+    files = {**manifest.files, **{name: _file_digest(folder, name) for name in names}}
+    write_json(folder / MANIFEST, to_plain(replace(manifest, files=files)))
+
+
+@contextmanager
+def saved_at_once(
+    folder: Path,
+    kind: Kind,
+    cost: Mapping[str, Any] | None,
+    layout: object,
+    about: object,
+) -> Iterator[Path]:
+    """A folder to write the parts to; when the block ends they take their place with a manifest of these values.
+
+    On an error nothing changes: what was saved before stays.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _require_own(folder, kind)
+        left = list(folder.glob(f"{_STAGE}*"))  # by writers that were killed
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=folder))
+    except OSError as error:
+        raise BundleError(f"the folder {folder} cannot be written: {error.strerror}") from error
+    try:
+        yield stage
+        manifest = Manifest(
+            format=_FORMAT,
+            kind=kind,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions=versions_here(),
+            files={part.name: content_digest(part) for part in stage.iterdir()},
+            layout=json_value(layout),
+            cost=None if cost is None else dict(cost),
+            about=json_value(about),
+        )
+        write_json(stage / MANIFEST, to_plain(manifest))
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    _commit(stage, folder)
+    for each in (*left, stage):
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def _commit(stage: Path, folder: Path) -> None:
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for part in sorted(stage.iterdir()):
+            if part.name != MANIFEST:
+                os.replace(part, folder / part.name)
+        sync_folder(folder)
+        os.replace(stage / MANIFEST, folder / MANIFEST)
+        sync_folder(folder)
+    except OSError as error:
+        raise BundleError(f"nothing is saved in {folder} now, save it again: {error}") from error
+
+
+def _require_own(folder: Path, kind: Kind) -> None:
+    """Refuse a folder with parts of something else, such as a training run, or of the other kind."""
+    if is_saved(folder):
+        try:
+            found = read_manifest(folder).kind
+        except StakesError:  # damaged, which saving mends
+            return
+        if found != kind:
+            raise BundleError(f"{folder} holds a {found}; choose another folder for the {kind}")
+    elif not any(folder.glob(f"{_STAGE}*")):
+        for name in ("settings.json", *_PARTS[kind]):  # the first is of a run of `reproduction`
+            if os.path.lexists(folder / name):
+                raise BundleError(f"{folder} holds {name} of something else than a {kind}; choose another folder")
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Whatever is refused inside is a `BundleError` that names the file."""
+    try:
+        yield
+    except BundleError:
+        raise
+    except CheckpointError as error:  # which names it
+        raise BundleError(str(error)) from error
+    except StakesError as error:
+        raise BundleError(f"{path}: {error}") from error
+
+
+def _require_file_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name == MANIFEST:
+        raise SettingError(f"files must be named by plain relative paths within the folder, got {shown(name)}")
+
+
+def _require_sha256(where: str, value: str) -> None:
+    if not _SHA256.fullmatch(value):
+        raise SettingError(f"{where} must be 64 hexadecimal digits, got {shown(value)}")
+
+
+def _file_digest(folder: Path, name: str) -> str:
+    """The SHA-256 of a file within the folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise BundleError(f"{path} leads out of its folder")
+    return hashlib.sha256(read_bytes(path, _LARGEST_FILE)).hexdigest()
+
+
+def _trouble(folder: Path, name: str, sha256: str) -> str:
+    try:
+        same = _file_digest(folder, name) == sha256
+    except StakesError as error:
+        return str(error)
+    return "" if same else f"{folder / name} is not the file that was recorded when it was saved"
