@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stakes.artifacts.fits import load_bundle
-from stakes.evaluation.selection import ModelSelection
+from stakes.evaluation.selection import ModelSelection, candidate_title
 from stakes.reports.drawing import COLOURS, style, to_svg
-from stakes.reports.selection_text import candidate_title
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "selection.svg"
 TITLES = {

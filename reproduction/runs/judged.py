@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,10 +22,10 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
 from stakes.evaluation.metrics import Assessor, Metrics
 from stakes.models.sample_model import SampleModel
-from stakes.reports.drawing import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
-from stakes.reports.fit_report import REPORT
-from stakes.reports.fit_tables import settings_table
+from stakes.reports.drawing import LOOKS, figure_of_panels, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
+from stakes.reports.report import REPORT
+from stakes.reports.tables import settings_table
 from stakes.scores.decision_score import climatology_action
 from stakes.settings import canonical_text, to_plain
 from stakes.text import amount_text, count_text, interval_text, number_text
@@ -224,17 +225,17 @@ def _training_figure(judged: JudgedRun, lines: Lines) -> Figure | None:
     known = {name: values for name, values in curves.items() if any(value is not None for value in values)}
     if len(trained) < 2 or not known:
         return None
-    panels = []
-    with drawing_style():
-        for name, values in known.items():
-            panel, (axes,) = new_panel()
-            heights = [np.nan if value is None else value for value in values]
-            axes.plot([line["epoch"] for line in trained], heights, **{**LOOKS["plain"], "marker": ""})
-            axes.axvline(judged.state.best_epoch, color="black", linewidth=0.8, linestyle="--")
-            axes.set(xlabel="epoch", ylabel=axis_label(_CURVES[name], ""))
-            panels.append(panel)
-        caption = "On the validation cases. The dashed line is the epoch whose weights were kept."
-        return figure_of_panels("training", "How the training went", caption, panels, to_plain(judged.run))
+    epochs = [line["epoch"] for line in trained]
+
+    def draw(name: str, axes: Axes) -> None:
+        heights = [np.nan if value is None else value for value in known[name]]
+        axes.plot(epochs, heights, **{**LOOKS["plain"], "marker": ""})
+        axes.axvline(judged.state.best_epoch, color="black", linewidth=0.8, linestyle="--")
+        axes.set(xlabel="epoch", ylabel=_CURVES[name])
+
+    panels = [panel(draw, name, height=2.7) for name in known]
+    caption = "On the validation cases. The dashed line is the epoch whose weights were kept."
+    return figure_of_panels("training", "How the training went", caption, panels, to_plain(judged.run))
 
 
 def _ending(judged: JudgedRun) -> str:

@@ -20,7 +20,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with good.csv and a fit of it."""
     folder = tmp_path_factory.mktemp("hostile")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fit, "write_fit_report", lambda *_: None)  # drawing it takes longer than all else
+        patched.setattr(fit, "write_comparison", lambda *_: None)  # drawing it takes longer than all else
         good_fit(folder)
     return folder
 
@@ -70,7 +70,7 @@ def test_changed_bundles(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise fit.InterruptedTraining("training is left out here")
 
     monkeypatch.setattr(fit, "_trained", no_training)
-    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)  # by `resume`, where there is none yet
+    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)  # by `resume`, where there is none yet
     changes = list(bundle_changes(base / "fit", seed=0))
     for place, (name, change) in enumerate(itertools.islice(changes, 0, None, len(changes) // 12)):
         copy = tmp_path / str(place) / "fit"

@@ -15,6 +15,8 @@ import stakes
 from stakes.artifacts.recalibrations import load_recalibration
 from stakes.errors import SettingError
 from stakes.files import read_json, write_json
+from stakes.reports.comparison import Comparison
+from stakes.reports.report import write_comparison
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -26,7 +28,11 @@ ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decisio
 def _undrawn(recalibrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder that all tests read has a report; to draw one for each folder that they make would take seconds."""
     assert (recalibrated / "report.html").is_file()
-    monkeypatch.setattr("stakes.workflows.recalibrate.write_recalibration_report", lambda *_: None)
+
+    def only_asked_for(comparison: Comparison, folder: Path, out: Path | None = None) -> Path | None:
+        return None if out is None else write_comparison(comparison, folder, out)
+
+    monkeypatch.setattr("stakes.workflows.recalibrate.write_comparison", only_asked_for)
 
 
 def kept(past: Path | str = "past.csv", **columns: object) -> Path:
@@ -42,7 +48,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert output.splitlines()[-1] == "wind"
     assert "\nraw " in output
     assert "bias and spread" in output
-    assert "following the raw forecast cost" in output
+    assert " per case against the raw forecast [" in output
     assert errors == "learning from the errors of 160 past forecasts, each of 8 members\n"
     names = {path.name for path in Path("wind").iterdir()}
     assert {"bundle.json", "state.json", "selection.json", "judged.parquet"} <= names
@@ -214,7 +220,7 @@ def test_the_report_is_written_again(recalibrated: Path) -> None:
     assert "Decisions on power with a recalibrated forecast" in page
     code, output, _ = called("report", str(recalibrated), "--out", "again.html")
     assert (code, output.strip()) == (0, "again.html")
-    assert "following the raw forecast cost" in Path("again.html").read_text("utf-8")
+    assert " per case against the raw forecast [" in Path("again.html").read_text("utf-8")
     other = complaint("report", str(recalibrated), "--cost", "newsvendor:underage=1,overage=1,upper=30")
     assert other.startswith("the cost must be that of the fit")
 

@@ -81,7 +81,7 @@ def test_a_pipe_and_a_table_of_many_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stakes.workflows.fit.write_fit_report", lambda *_: None)
+    monkeypatch.setattr("stakes.workflows.fit.write_comparison", lambda *_: None)
     file, out = tmp_path / "load.csv", tmp_path / "load"
     load_table(100).to_csv(file, index=False)
     layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=12.0)

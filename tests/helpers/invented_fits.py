@@ -1,5 +1,6 @@
 """Fits of invented numbers, for the report of a fit: members scatter around the outcomes, and real costs judge them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.actions.solve import optimal_action
+from stakes.artifacts.fits import AboutFit
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
@@ -23,7 +25,7 @@ from stakes.evaluation.selection import (
     frontier,
 )
 from stakes.evaluation.study import AXES, Study
-from stakes.reports.fit_report import JudgedFit
+from stakes.reports.comparison import Comparison, comparison_of_fit
 
 SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")
 WEIGHTS = tuple(tenth / 10 for tenth in range(10))
@@ -48,8 +50,68 @@ def invented_fit(
     times: bool = True,
     baseline: bool = True,
     chosen: bool = True,
-) -> JudgedFit:
-    """Weight 0 has members too close together; the weight selected has them as they should, so much as it gains."""
+    selected: str | None = None,
+    more: dict[str, float] | None = None,
+    **about: Any,
+) -> Comparison:
+    """Weight 0 has members too close together; the weight selected has them as they should, so much as it gains.
+
+    With a selected candidate there is a selection, in which candidates cost `more` on test cases.
+    """
+    study, cost = invented_study(spec, weight, gain, cases, targets, block, times, baseline), spec.build()
+    frontier = invented_frontier(weight) if chosen else None
+    known = invented_about(cases, targets, **about)
+    comparison = comparison_of_fit(study, known, cost, spec, frontier, None)
+    if selected is None:
+        return comparison
+    assert frontier is not None
+    points = tuple(replace(point, allowed=True) for point in frontier.points)
+    points = (points[0], replace(points[1], also=(0.2, 0.3)), *points[4:])
+    frontier = replace(frontier, points=points, tolerance=None)
+    selection = invented_selection(comparison, selected, more)
+    return comparison_of_fit(study, known, cost, spec, frontier, selection)
+
+
+def invented_about(cases: int, targets: int = 1, **about: Any) -> AboutFit:
+    """What a bundle keeps of such a fit."""
+    known: dict[str, Any] = {
+        "headroom": Headroom(12.0, 11.0, 60.0, 0.0, Difference(-1.0, -1.6, -0.4), 400),
+        "quality": invented_quality(cases),
+        "settings": {"model": {"name": "implicit", "hidden": 64}, "members": MEMBERS, "weights": list(WEIGHTS)},
+        "provenance": {"stakes": "1.0", "data": "load.csv"},
+        "outcomes": tuple(map(tuple, invented_outcomes(500, targets, seed=2).tolist())),
+    }
+    return AboutFit(**known | about)
+
+
+def changed(comparison: Comparison, error: float = 1.0, regret: float = 1.0, **more: float) -> Comparison:
+    """With so much added to what its forecasts cost or expect, or with errors and regrets multiplied."""
+    foresight = comparison.policy("foresight")
+    assert foresight is not None
+    policies = []
+    for policy in comparison.policies:
+        if (forecast := policy.forecast) is not None and forecast.error is not None:
+            excess = (regret - 1) * (policy.cost - foresight.cost)
+            expected = forecast.expected_cost + excess + more.get("expected_cost", 0.0)
+            spread = forecast.spread * more.get("spread", 1.0) if forecast.spread is not None else None
+            forecast = replace(forecast, expected_cost=expected, error=error * forecast.error, spread=spread)
+            policy = replace(policy, cost=policy.cost + excess + more.get("cost", 0.0), forecast=forecast)
+        policies.append(policy)
+    selected = policies[comparison.policies.index(comparison.selected)]
+    return replace(comparison, policies=tuple(policies), selected=selected)
+
+
+def invented_study(
+    spec: CostSpec = SPEC,
+    weight: float = 0.4,
+    gain: float = 1.0,
+    cases: int = 1000,
+    targets: int = 1,
+    block: int = 7,
+    times: bool = True,
+    baseline: bool = True,
+) -> Study:
+    """The test cases of such a fit."""
     cost = spec.build()
     outcome = invented_outcomes(cases, targets)
     generator = np.random.default_rng(1)
@@ -69,18 +131,7 @@ def invented_fit(
         cased = cased.assign(
             baseline_action=(("group", "case"), action[None]), baseline_cost=(("group", "case"), paid[None])
         )
-    about = {**study.about, "decision_weight": weight}
-    return JudgedFit(
-        study=Study(study.forecasts, cased, about, block),
-        cost=cost,
-        cost_spec=spec,
-        frontier=invented_frontier(weight) if chosen else None,
-        headroom=Headroom(12.0, 11.0, 60.0, 0.0, Difference(-1.0, -1.6, -0.4), 400),
-        quality=invented_quality(cases),
-        settings={"model": {"name": "implicit", "hidden": 64}, "members": MEMBERS, "weights": list(WEIGHTS)},
-        provenance={"stakes": "1.0", "data": "load.csv"},
-        outcomes=invented_outcomes(500, targets, seed=2),
-    )
+    return Study(study.forecasts, cased, {**study.about, "decision_weight": weight}, block)
 
 
 def _study(cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int) -> Study:
@@ -127,13 +178,13 @@ def invented_frontier(weight: float) -> Frontier:
 COSTS_MORE = {"climatology": 40.0, "linear": 5.0, "network": 1.0, "recent_errors": 0.5, "decision": 0.2}
 
 
-def invented_selection(fit: JudgedFit, selected: str, more: dict[str, float] | None = None) -> ModelSelection:
+def invented_selection(fit: Comparison, selected: str, more: dict[str, float] | None = None) -> ModelSelection:
     """What each candidate costs more on test cases; all up to the selected one are accepted, but for recent errors."""
     more = COSTS_MORE | (more or {})
     wiggle = np.random.default_rng(5).normal(0, 1, fit.cases)
     paid = JudgedCases(fit.selected.cost, np.ones(fit.cases))
     tested = [
-        candidate_on_test(name, JudgedCases(paid.cost + extra + wiggle, paid.score), paid, fit.study.block)
+        candidate_on_test(name, JudgedCases(paid.cost + extra + wiggle, paid.score), paid, fit.block)
         for name, extra in more.items()
     ]
     names, candidates, held = list(more), list[JudgedCandidate](), None

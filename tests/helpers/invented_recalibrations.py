@@ -6,11 +6,12 @@ from typing import Literal
 import numpy as np
 
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import JudgedCandidate, JudgedCases, ModelSelection, candidate_on_test, first_candidate
 from stakes.forecasting.recalibration import judge_correction
-from stakes.reports.comparison import JudgedRecalibration
+from stakes.reports.comparison import Comparison, comparison_of_correction
 
 SPEC = CostSpec.parse("newsvendor:underage=9,overage=1,upper=40,unit=EUR,action_unit=kg")
 
@@ -26,7 +27,8 @@ def invented_recalibration(
     spread: float = 1.0,
     times: bool = True,
     today: float | None = 13.0,
-) -> JudgedRecalibration:
+    cost: Cost | None = None,
+) -> Comparison:
     """Members lie off by `bias`, are moved by `correction` and get a spread of so much of the right one."""
     generator = np.random.default_rng(0)
     centre = 10 + generator.normal(size=(cases, 1, 1))
@@ -44,9 +46,9 @@ def invented_recalibration(
         given = replace(given, members=given.members[:, :1])
     corrected = given.members if selected == "raw" else centre + bias + correction + spread * noise
     weights = given.weights if selected == "raw" else None
-    cost = SPEC.build()
+    cost = cost or SPEC.build()
     judged = judge_correction(given, corrected, cost, block, weights)
-    return JudgedRecalibration(
+    return comparison_of_correction(
         judged,
         _selection(selected, judged.values("cost", "raw"), judged.values("cost", "corrected"), block),
         form,

@@ -60,7 +60,7 @@ def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: Reca
 def test_what_speaks_against_it_is_repeated(
     recalibrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalibrate, "recalibration_alarms", lambda told: ("Take care: it underestimates.",))
+    monkeypatch.setattr(recalibrate, "warning_sentences", lambda told: ("Take care: it underestimates.",))
     old = load_recalibration(recalibrated)
     request = RecalibrateRequest(
         recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.about.settings

@@ -73,7 +73,7 @@ def here(done: Path, elsewhere: None) -> None:
 @pytest.fixture
 def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures are drawn, which takes longer than so little training."""
-    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)
 
 
 def interrupted_after(epochs: int, asked: Iterator[int] | None = None) -> Callable[[], object]:
@@ -95,9 +95,11 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert table["today_cases"][1] == "10"
     assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
     sentences = lines[lines.index("") + 1 :]
-    assert sentences[0] == "Decision weight 0.5, as given."
-    assert "at least 10 blocks of 6 test cases are needed, and there are 40 cases" in sentences[1]
-    assert sentences[2].startswith("Against today's action, known in 10 test cases")
+    assert sentences[0].startswith("No gain is proven for the decision-aware forecast (weight 0.5).")
+    assert "today's action (known in 10 cases) (too few cases for an interval)" in sentences[0]
+    place = sentences.index("Decision weight 0.5, as given.")
+    assert sentences[place + 1].startswith("Too early to tell whether weight 0.5 (given) pays")
+    assert sentences[place + 2].startswith("On the 40 test cases the decision-aware forecast (weight 0.5) costs")
     seen = "The forecast in the folder is fitted on all 198 cases, the test cases included; all figures are of"
     assert sentences[-3:] == [f"{seen} the same fit on the 158 cases before them.", "Report: old/report.html", "old"]
     assert seen in Path("old/report.html").read_text("utf-8")
@@ -124,7 +126,7 @@ def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
 
 def test_a_finished_fit_says_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """And writes its report again where it is gone; what that draws is what `stakes report` does, below."""
-    monkeypatch.setattr(fit, "write_fit_report", lambda _, folder: (folder / "report.html").touch())
+    monkeypatch.setattr(fit, "write_comparison", lambda _, folder: (folder / "report.html").touch())
     Path("old/report.html").unlink()
     assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
     assert Path("old/report.html").exists()
@@ -291,7 +293,7 @@ def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypat
 
 @pytest.mark.usefixtures("no_report")
 def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "alarm_sentences", lambda told: ("Take care: the forecast underestimates.",))
+    monkeypatch.setattr(fit, "warning_sentences", lambda told: ("Take care: the forecast underestimates.",))
     assert called(*FIT, "--out", "doubted")[0] == 0
     said = "Take care: the forecast underestimates"
     for words in (["decide", "doubted"], ["evaluate", "doubted"]):

@@ -92,7 +92,7 @@ def test_the_report_has_a_section_of_parts(folder: Path) -> None:
         text = report_of(folder, None, folder.parent / "again.html").read_text()
     assert "Decisions part by part" in text
     assert "MW more of ramp would save" in text
-    assert "no curve shows what an action costs" in text
+    assert "no curve shows what it costs" in text
 
 
 def test_a_policy_is_not_asked_for(folder: Path) -> None:

@@ -23,7 +23,7 @@ NOISE = 0.5
 
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)
 
 
 def table(rows: int, seed: int) -> pd.DataFrame:

@@ -22,7 +22,7 @@ HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
 
 @pytest.fixture(autouse=True)
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)
     for name, rows in (("load", 150), ("longer", 200)):
         load_table(rows).assign(bought=np.arange(rows)).to_csv(f"{name}.csv", index=False)
 

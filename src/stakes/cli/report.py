@@ -39,7 +39,7 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
     """
-    from stakes.reports.fit_report import REPORT
+    from stakes.reports.report import REPORT
     from stakes.workflows.folders import report_of
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():

@@ -75,6 +75,16 @@ class FrontierPoint:
             if (change := getattr(self, name)) is not None:
                 object.__setattr__(self, name, Difference(*change))
 
+    def named(self, base: str) -> str:
+        """The weight and those that forecast the same; what others are compared with by its name.
+
+        >>> FrontierPoint(0.1, 1.0, 1.0, None, None, allowed=True, failed=False, also=(0.2, 0.3)).named("weight 0")
+        '0.1 (also 0.2, 0.3)'
+        """
+        name = f"{self.weight:g}" if self.weight else base
+        also = ", ".join(f"{weight:g}" for weight in self.also)
+        return f"{name} (also {also})" if also else name
+
     @property
     def cheaper(self) -> bool:
         """Whether the cost lies below that of weight 0: by its own interval, and tested with the other weights."""
@@ -412,6 +422,18 @@ class ModelSelection:
         return [candidate for candidate in self.candidates if candidate.accepted][-1]
 
     @property
+    def corrects(self) -> bool:
+        """Whether the candidates are corrections of a forecast that somebody else makes."""
+        return self.candidates[0].name == CORRECTION_CANDIDATES[0]
+
+    @property
+    def has_network(self) -> bool:
+        """Whether the selected forecast is one that trained with a seed."""
+        selected = self.selected
+        model = selected.below if selected.name == "recent_errors" else selected.name
+        return not self.corrects and model not in ("climatology", "linear")
+
+    @property
     def test_cost(self) -> float | None:
         """What the selected forecast, fitted again, costs on the test cases; None where there were none."""
         return self.tested[0].cost + self.tested[0].cost_change.mean if self.tested else None
@@ -429,7 +451,21 @@ class ModelSelection:
 
     def words(self, name: str) -> str:
         """What a candidate is, for people."""
-        return candidate_words(name, given=self.candidates[0].name == CORRECTION_CANDIDATES[0])
+        return candidate_words(name, given=self.corrects)
+
+    def forecast_words(self, candidate: JudgedCandidate | None = None) -> str:
+        """What the forecast of a candidate is, by default of the selected one, for people."""
+        candidate = candidate or self.selected
+        if self.corrects:
+            return self.words(candidate.name)
+        if candidate.name == "recent_errors":
+            return f"{candidate_words(str(candidate.below))} corrected by recent errors"
+        if candidate.name == "total_score":
+            return "the network trained on the score of the total as well"
+        if candidate.name == "decision":
+            weight = candidate.parameters.get("decision weight")
+            return f"the decision-aware forecast{'' if weight is None else f' (weight {weight:g})'}"
+        return candidate_words(candidate.name)
 
     @property
     def reason(self) -> str:
@@ -462,6 +498,11 @@ class ModelSelection:
         table = pd.DataFrame(lines)
         numbers = [name for name in table.columns if name not in ("candidate", "parameters", "accepted", "why")]
         return table.astype(dict.fromkeys(numbers, np.float64))
+
+
+def candidate_title(name: str) -> str:
+    """What a candidate is called in a figure or a table."""
+    return name.replace("_", " ")
 
 
 def candidate_words(name: str, *, given: bool = False) -> str:

@@ -1,101 +1,169 @@
-"""Policies that were judged on the same cases, of a fit or of a recalibration: what reports tell of."""
+"""What a report compares: policies judged on the same test cases, by a fit, a recalibration or a backtest."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
-from stakes.artifacts.fits import AboutFit
+from stakes.artifacts.fits import AboutFit, Bundle
+from stakes.artifacts.folder import MANIFEST, errors_name
+from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
-from stakes.evaluation.selection import Frontier, Headroom, ModelSelection
-from stakes.evaluation.study import Study
+from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
+from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts
-from stakes.forecasting.recalibration import JudgedCorrection, Version
-from stakes.reports.selection_text import candidate_title, forecast_words
+from stakes.forecasting.recalibration import ForecastForm, JudgedCorrection
+from stakes.settings import to_plain
+from stakes.text import count_text
+from stakes.training.stored_models import versions_here
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Columns = Mapping[str, NDArray[Any]]
+
+_SCORES = {"crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
+_YEAR = np.timedelta64(31_557_600, "s")
+EVALUATION = "evaluation"  # the folder of a fit's study
+BY_OUTCOME, BY_FORECAST, MONTH, HOUR, SITE = "third by outcome", "third by forecast", "month", "hour", "site"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class Policy(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What was measured of a forecast case by case, each (N,)."""
+
+    expected_cost: Floats  # what it expected its own action to cost
+    scores: Mapping[str, Floats]  # by the heads of their columns; lower is better
+    error: Floats | None = None  # the mean of its members less the outcome
+    spread: Floats | None = None  # of the size that the error should have; None for a point forecast
+    pit: tuple[Floats, Floats] | None = None  # between which ends the PIT lies
+    plain: tuple[Floats, Floats] | None = None  # paid and expected cost without the aversion to risk
+    band: tuple[Floats, Floats] | None = None  # the quantiles at 10 and 90 %
+
+    @classmethod
+    def of_measured(cls, measured: Columns, targets: int, members: int = 0) -> "Forecast":
+        """Of the columns of `Assessor`, or of `JudgedCorrection`, which knows both ends of the PIT."""
+        score = {"CRPS" if targets == 1 else "energy score": measured["energy_score"]}
+        score |= {title: measured[name] for name, title in _SCORES.items() if name in measured}
+        spread, pit = measured.get("spread"), None
+        if "pit_from" in measured:
+            pit = measured["pit_from"], measured["pit_to"]
+        elif "pit" in measured and spread is not None:
+            rank, spread = members * measured["pit"], spread * np.sqrt(1 + 1 / members)
+            pit = rank / (members + 1), (rank + 1) / (members + 1)
+        plain = "plain_cost" in measured
+        return cls(
+            expected_cost=measured["expected_cost"],
+            scores=score,
+            error=measured.get("error"),
+            spread=spread,
+            pit=pit,
+            plain=(measured["plain_cost"], measured["plain_expected_cost"]) if plain else None,
+            band=(measured["low"], measured["high"]) if "low" in measured else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
     """A way to decide, and what it cost."""
 
-    name: str  # what it is called in a table
-    short: str  # what it is called in a figure
+    name: str  # as sentences have it, such as "the raw forecast"
+    label: str  # as figures have it, such as "raw"
     cost: Floats  # what it cost in each case, (N,); NaN where its action is not known
+    action: Floats | None = None  # what was decided, (N,): a number, or the mean of the parts of each outcome
+    forecast: Forecast | None = None  # what is known of the forecast that it follows; None where it follows none
+
+    @property
+    def known(self) -> Bools:
+        """The cases in which its cost is known, (N,)."""
+        return np.isfinite(self.cost)
 
 
-class PolicyComparison(ABC):
-    """A selected forecast, judged on test cases beside other ways to decide."""
+class CaseGroup(NamedTuple):
+    """Some of the test cases, and what decisions cost in them."""
 
+    kind: str  # what the cases are grouped by, such as `MONTH`
+    name: str  # the name of the group, such as "high", "Jan" or "06:00"
+    place: int  # where it stands among those of its kind; the number of the month, the hour of the day
+    cases: int  # how many cases it holds
+    reference_cost: float  # their mean cost under the reference
+    cost: float  # their mean cost under the selected policy
+    change: Difference  # their paired difference, cost less reference_cost
+
+
+class YearlyCases(NamedTuple):
+    """How many cases a year has."""
+
+    cases: float  # how many, if all of it were like the test cases
+    whole: bool  # whether the test cases span a year, and so all its seasons
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A selected forecast beside other policies on the same test cases, and how it was made."""
+
+    policies: tuple[Policy, ...]  # the first is the reference, with which others are compared
+    selected: Policy  # one of them
+    outcome: Floats  # what happened, (N,): the outcome, or the total of several
     cost: Cost  # what a decision costs
-    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
-    settings: Mapping[str, Any]  # the settings of what is reported, nested by name
-    judged_parts: JudgedParts | None
+    kind: Literal["fit", "recalibration", "backtest"] = "fit"  # what made it
+    cost_spec: CostSpec | None = None  # the cost as it was written; None for one given in Python
+    targets: tuple[str, ...] = ()  # the names of the outcomes
+    block: int = 1  # how many neighbouring cases depend on each other
+    times: NDArray[np.datetime64] | None = None  # when the cases were, (N,)
+    sites: NDArray[Any] | None = None  # where they were, (N,)
+    thirds: Mapping[str, Mapping[str, Bools]] = field(default_factory=dict)  # `BY_OUTCOME` and `BY_FORECAST`
+    outcomes: Floats | None = None  # some outcomes (K, D) to draw the cost at
+    several: bool = False  # whether an action has several parts, of which means are shown
+    weight: float | None = None  # the selected decision weight; None where none is spoken of
+    selection: ModelSelection | None = None  # what each candidate was worth, on test cases too
+    frontier: Frontier | None = None  # how the decision weight was chosen
+    headroom: Headroom | None = None  # what a policy trained on the cost alone gains
+    by_parameter: tuple[WorthAtValue, ...] = ()  # what each of several decision makers pays
+    parts: JudgedParts | None = None  # decisions with several parts, part by part
+    origins: pd.DataFrame | None = None  # one row per origin of a backtest, and one for all
+    quality: DataQuality | None = None  # what the table was like
+    notes: tuple[str, ...] = ()  # what the user was told of the data
+    leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
+    settings: Mapping[str, Any] = field(default_factory=dict)  # nested by name
+    provenance: Mapping[str, str] = field(default_factory=dict)  # what it was made with and from, by name
 
     @property
-    @abstractmethod
-    def ways(self) -> tuple[Policy, ...]:
-        """All ways to decide that are known, first the plain forecast that others are compared with."""
+    def reference(self) -> Policy:
+        """The policy with which others are compared: weight 0, or the raw forecast."""
+        return self.policies[0]
 
     @property
-    @abstractmethod
-    def selected(self) -> Policy:
-        """The selected forecast, one of the ways."""
+    def left_reference(self) -> bool:
+        """Whether another forecast than the reference was selected."""
+        return self.selected is not self.reference
 
     @property
-    @abstractmethod
-    def resampling(self) -> Resampling:
-        """How sure one can be of means over the cases."""
+    def forecasts(self) -> dict[Policy, Forecast]:
+        """The policies that follow a forecast: the reference, and the selected one where it is another."""
+        return {policy: policy.forecast for policy in self.policies if policy.forecast is not None}
 
     @property
-    @abstractmethod
-    def times(self) -> NDArray[np.datetime64] | None:
-        """The times of the test cases, (N,); None where they have none."""
-
-    @property
-    @abstractmethod
-    def case_table(self) -> pd.DataFrame:
-        """What is drawn of every case, by time or number.
-
-        That is its `outcome`, and where they are known the actions of the plain forecast, of the selected one and of
-        today (`plain`, `selected`, `today`), and the quantiles at 0.1 and 0.9 of the selected one (`low`, `high`). An
-        action with a part for each outcome is shown by their mean, and one with other parts is not.
-        """
-
-    @property
-    @abstractmethod
-    def parts(self) -> tuple[str, ...]:
-        """The names of the parts of an action with several; none for a single number."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> Mapping[str, str]:
-        """What the plain forecast and the selected one are called in a figure, by `plain` and `selected`."""
-
-    @property
-    @abstractmethod
-    def who_saves(self) -> tuple[str, str]:
-        """What the selected forecast and the plain one are called where savings are told."""
+    def forecast(self) -> Forecast:
+        """That of the selected policy."""
+        return self.forecasts[self.selected]
 
     @property
     def cases(self) -> int:
         """How many test cases there are."""
-        return len(self.ways[0].cost)
-
-    @property
-    def believed(self) -> bool:
-        """Whether there are so many blocks of neighbouring cases that an interval says anything."""
-        return self.cases >= LEAST_BLOCKS * self.resampling.block
+        return len(self.outcome)
 
     @property
     def unit(self) -> str:
@@ -107,312 +175,327 @@ class PolicyComparison(ABC):
         """The unit of the action; empty where it is not known."""
         return self.cost_spec.action_unit if self.cost_spec else ""
 
+    def policy(self, label: str) -> Policy | None:
+        """The policy of this label; None where it is not known."""
+        return next((policy for policy in self.policies if policy.label == label), None)
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """How sure one can be of means over the cases."""
+        return Resampling(self.cases, block=min(self.block, self.cases))
+
     @property
-    def has_left_plain(self) -> bool:
-        """Whether another forecast was selected than the plain one."""
-        return self.selected is not self.ways[0]
+    def believed(self) -> bool:
+        """Whether there are so many blocks of neighbouring cases that an interval says anything."""
+        return self.cases >= LEAST_BLOCKS * self.resampling.block
 
-    def way(self, short: str) -> Policy | None:
-        """The way to decide of this short name; None where it is not known."""
-        return next((way for way in self.ways if way.short == short), None)
-
-    def pair(self, way: Policy, other: Policy) -> tuple[Sampled, Sampled]:
-        """The mean costs of two ways over the cases in which both are known."""
-        return self.resampling.pair(way.cost[None, None], other.cost[None, None])
-
-    def change(self, way: Policy, other: Policy | None = None) -> Difference:
-        """What a way costs a case less what another does, by default the first of all ways."""
-        rival = other or self.ways[0]
-        ours, baseline = self.pair(way, rival)
-        return self.stated(ours - baseline, np.isfinite(way.cost + rival.cost))
-
-    def stated(self, statistic: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
+    def stated(self, statistic: Sampled | Difference, known: Bools | None = None) -> Difference:
         """With its interval, unless there are too few blocks of cases, all or those known, to believe it."""
         difference = statistic.interval() if isinstance(statistic, Sampled) else statistic
         touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.resampling.block))
         enough = self.believed and touched >= LEAST_BLOCKS
         return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
 
+    def pair(self, policy: Policy, other: Policy) -> tuple[Sampled, Sampled]:
+        """The mean costs of two policies over the cases in which both are known."""
+        return self.resampling.pair(policy.cost[None, None], other.cost[None, None])
+
+    def change(self, policy: Policy, other: Policy | None = None) -> Difference:
+        """What a policy costs a case less what another does, by default the reference."""
+        rival = other or self.reference
+        ours, baseline = self.pair(policy, rival)
+        return self.stated(ours - baseline, policy.known & rival.known)
+
     def mean_of(self, values: Floats) -> Difference:
         """The mean of some values (N,) with its interval, where there are cases enough for one."""
         return self.stated(self.resampling.mean(values[None, None]))
 
+    def gap(self, policy: Policy) -> Difference:
+        """What the decisions of a forecast were expected to cost less what they cost."""
+        return self.mean_of(self.forecasts[policy].expected_cost - policy.cost)
 
-_LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedFit(PolicyComparison):
-    """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from."""
-
-    study: Study
-    cost: Cost  # what a decision costs
-    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
-    frontier: Frontier | None  # how the weight was chosen; None where it was given
-    headroom: Headroom | None  # what a policy trained on the cost alone gains; None where none was trained
-    quality: DataQuality | None  # what the table of the fit was like; None where there was none
-    settings: Mapping[str, Any]  # the settings of the fit, nested by name
-    provenance: Mapping[str, str]  # what the fit was made with and from, by name
-    outcomes: Floats  # some of the training outcomes, (N, D)
-    selection: ModelSelection | None = None
-    judged_parts: JudgedParts | None = None
-    by_parameter: tuple[WorthAtValue, ...] = ()
-    leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
-
-    @classmethod
-    def from_about(
-        cls,
-        study: Study,
-        cost: Cost,
-        cost_spec: CostSpec | None,
-        frontier: Frontier | None,
-        about: Mapping[str, Any],
-        selection: ModelSelection | None = None,
-    ) -> Self:
-        """With what a bundle keeps beside the forecaster, `stakes.artifacts.fits.Bundle.about`."""
-        known = AboutFit.read(about)
-        targets = len(study.about.get("targets", ()))
-        if not known.outcomes or {len(row) for row in known.outcomes} != {targets}:
-            raise SettingError(f"about.outcomes must be rows of one number for each of the {targets} targets")
-        return cls(
-            study=study,
-            cost=cost,
-            cost_spec=cost_spec,
-            frontier=frontier,
-            headroom=known.headroom,
-            quality=known.quality,
-            settings=known.settings,
-            provenance=known.provenance,
-            outcomes=np.array(known.outcomes),
-            selection=selection if selection is not None and selection.tested else None,
-            judged_parts=known.parts,
-            by_parameter=known.by_parameter,
-            leaks=known.leaks,
-        )
-
-    @property
-    def weight(self) -> float:
-        """The selected decision weight."""
-        return max(self.study.weights)
-
-    @property
-    def weights(self) -> list[float]:
-        """Weight 0 and, where it is another, the selected weight."""
-        return sorted({0.0, self.weight})
-
-    @property
-    def resampling(self) -> Resampling:
-        """How sure one can be of means over the cases."""
-        return self.study.resampling
-
-    @property
-    def targets(self) -> list[str]:
-        """The names of the target columns."""
-        return [str(target) for target in self.study.about.get("targets", ())]
-
-    @property
-    def times(self) -> NDArray[np.datetime64] | None:
-        """The times of the test cases, (N,); None where they have none."""
-        return self.study.case_values("time")[0] if "time" in self.study.cases else None
-
-    def values(self, metric: str, weight: float) -> Floats:
-        """A metric of each case, (N,)."""
-        return self.study.values(metric, weight)[0, 0]
-
-    def of_cases(self, name: str) -> Floats | None:
-        """What does not depend on the forecast, (N,); None where it is not known."""
-        if name not in self.study.cases:
+    def spread_over_error(self, forecast: Forecast) -> Difference | None:
+        """The root mean square of the spread over that of the error, 1 where it is right; None where there is none."""
+        if forecast.spread is None or forecast.error is None:
             return None
-        values = self.study.case_values(name)[0].astype(np.float64)
-        return values if np.isfinite(values).any() else None
-
-    @cached_property
-    def ways(self) -> tuple[Policy, ...]:
-        """All ways to decide that are known, the forecast of weight 0 first."""
-        plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
-        if self.selection is not None and self.weightless:
-            name = forecast_words(self.selection)
-        ways = [Policy(name, self.label(0.0), plain)]
-        if self.weight:
-            name = f"weight {self.weight:g}"
-            ways.append(Policy(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
-        today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
-        if today is not None:
-            ways.append(Policy("today's action", "today", today))
-        if climatology is not None:
-            ways.append(Policy("one action for all cases (climatology)", "climatology", climatology))
-        return (*ways, Policy("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
-
-    @property
-    def weightless(self) -> bool:
-        """Whether a candidate without a decision weight was selected, so that none is spoken of."""
-        return self.selection is not None and not self.weight
-
-    def label(self, weight: float) -> str:
-        """What the forecast of a weight is called in a figure."""
-        return "forecast" if self.weightless else f"weight {weight:g}"
-
-    @property
-    def selected(self) -> Policy:
-        """The selected forecast."""
-        return self.ways[1 if self.weight else 0]
+        squares = self.resampling.means([(values**2)[None, None] for values in (forecast.spread, forecast.error)])
+        return self.stated((squares[0] / squares[1]).applied(np.sqrt))
 
     @property
     def case_table(self) -> pd.DataFrame:
-        """What is drawn of every case, by time or number."""
-        columns = {"outcome": self.of_cases("outcome"), "plain": self._actions(0.0)}
-        if self.weight:
-            columns["selected"] = self._actions(self.weight)
-        columns["today"] = self._todays_actions
-        if "quantile" in self.study.forecasts:
-            levels = (("low", _LOW), ("high", _HIGH))
-            columns |= {name: self.study.quantile(level, self.weight)[0, 0] for name, level in levels}
-        index = np.arange(1, self.cases + 1) if self.times is None else pd.DatetimeIndex(self.times)
-        return pd.DataFrame({name: values for name, values in columns.items() if values is not None}, index=index)
+        """What is drawn of every time or case: `outcome`, actions (`plain`, `selected`, `today`), `low` and `high`.
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the parts of an action with several."""
-        names = (str(name) for name in self.study.forecasts.data_vars)
-        return tuple(name.removeprefix("action_") for name in names if name.startswith("action_"))
-
-    def _actions(self, weight: float) -> Floats | None:
-        """The action of each case, (N,), or the mean of its parts, where each outcome has one."""
-        if not self.parts:
-            return self.values("action", weight)
-        every = [self.values(f"action_{part}", weight) for part in self.parts]
-        return np.mean(every, axis=0) if len(every) == len(self.targets) else None
-
-    @property
-    def _todays_actions(self) -> Floats | None:
-        if not self.parts:
-            return self.of_cases("baseline_action")
-        every = [self.of_cases(f"baseline_action_{part}") for part in self.parts]
-        known = [values for values in every if values is not None]
-        return np.mean(known, axis=0) if len(known) == len(self.targets) else None
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """What the forecasts are called in a figure."""
-        return {"plain": self.label(0.0), "selected": self.label(self.weight)}
-
-    @property
-    def who_saves(self) -> tuple[str, str]:
-        """What the selected forecast and that of weight 0 are called where savings are told."""
-        return "the forecast" if self.weightless else self.selected.short, "weight 0"
-
-
-_YEAR = np.timedelta64(31_557_600, "s")
-
-
-class YearlyCases(NamedTuple):
-    """How many cases a year has."""
-
-    cases: float  # how many, if all of it were like the test cases
-    whole: bool  # whether the test cases span a year, and so all its seasons
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedRecalibration(PolicyComparison):
-    """All that the report of a recalibration tells of."""
-
-    judged: JudgedCorrection  # the test cases in the order of time
-    selection: ModelSelection  # how each candidate was judged, on the test cases too
-    form: Literal["members", "quantiles", "points"]  # whether the forecast came as members, quantiles or points
-    targets: tuple[str, ...]  # the names of the outcomes
-    cost: Cost  # what a decision costs
-    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the settings of the recalibration, nested by name
-    provenance: Mapping[str, str] = field(default_factory=dict)  # what it was made with and from, by name
-    notes: tuple[str, ...] = ()  # what the user was told of the past cases
-
-    @property
-    def judged_parts(self) -> JudgedParts | None:  # type: ignore[override]
-        """What is shown of decisions with many parts; None where they are about one number."""
-        return self.judged.parts
-
-    @cached_property
-    def ways(self) -> tuple[Policy, ...]:
-        """All ways to decide that are known, the raw forecast first."""
-        values = self.judged.values
-        ways = [Policy("raw forecast", "raw", values("cost", "raw"))]
-        if self.selection.selected.name != "raw":
-            name = f"corrected forecast ({candidate_title(self.selection.selected.name)})"
-            ways.append(Policy(name, "corrected", values("cost", "corrected")))
-        if "today_cost" in self.judged.cases:
-            ways.append(Policy("today's action", "today", values("today_cost")))
-        return (*ways, Policy("perfect foresight", "foresight", values("foresight_cost")))
-
-    @property
-    def selected(self) -> Policy:
-        """The selected forecast."""
-        return self.way("corrected") or self.ways[0]
-
-    @cached_property
-    def resampling(self) -> Resampling:
-        """How sure one can be of means over the cases."""
-        return Resampling(len(self.judged), block=min(self.judged.block, len(self.judged)))
-
-    @property
-    def times(self) -> NDArray[np.datetime64] | None:
-        """The times of the test cases, (N,); None where they have none."""
-        return self.judged.times
-
-    @property
-    def outcomes(self) -> Floats | None:
-        """The outcomes of the test cases, (N, 1); None where a decision is about several, whose sum alone is kept."""
-        return self.judged.values("outcome")[:, None] if len(self.targets) == 1 else None
-
-    @property
-    def versions(self) -> tuple[Version, ...]:
-        """The raw forecast and, where that was left, the corrected one."""
-        return ("raw", "corrected") if self.has_left_plain else ("raw",)
-
-    @property
-    def version(self) -> Version:
-        """Which of them was selected."""
-        return self.versions[-1]
-
-    @property
-    def case_table(self) -> pd.DataFrame:
-        """What is drawn of every time or case; means where a time has several cases."""
-        columns = {"outcome": self.judged.values("outcome")}
-        if len(self.parts) in (0, len(self.targets)):
-            columns["plain"] = self._actions("raw")
-            columns |= {"selected": self._actions("corrected")} if self.has_left_plain else {}
-        todays = [name for name in self.judged.cases if str(name).startswith("today_action")]
-        if todays and len(todays) in (1, len(self.targets)):
-            columns["today"] = self.judged.cases[todays].mean(axis=1).to_numpy(np.float64)
-        columns |= {name: self.judged.values(name, self.version) for name in ("low", "high")}
+        Where a time has several cases, their means.
+        """
+        drawn = {"plain": self.reference, "today": self.policy("today")}
+        drawn |= {"selected": self.selected} if self.left_reference else {}
+        columns = {"outcome": self.outcome}
+        columns |= {name: policy.action for name, policy in drawn.items() if policy and policy.action is not None}
+        if self.forecast.band is not None:
+            columns |= dict(zip(("low", "high"), self.forecast.band, strict=True))
         if self.times is None:
             return pd.DataFrame(columns, index=np.arange(1, self.cases + 1))
         return pd.DataFrame(columns).groupby(pd.DatetimeIndex(self.times)).mean()
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the parts of an action with several."""
-        start = "raw_action_"
-        return tuple(str(name).removeprefix(start) for name in self.judged.cases if str(name).startswith(start))
+    @cached_property
+    def groups(self) -> list[CaseGroup]:
+        """Thirds, months, hours (UTC) and sites that hold a case; months, hours and sites where there are several."""
+        groups = [each for each in self._groups() if each[-1].any()]
+        plain, selected = self.reference.cost, self.selected.cost
+        apart = np.array([np.where(mask, selected - plain, np.nan) for *_, mask in groups])
+        changes = self.resampling.means(apart[:, None, None]) if groups else []
+        found = []
+        for (kind, name, place, mask), change in zip(groups, changes, strict=True):
+            before, after = (float(cost[mask].mean()) for cost in (plain, selected))
+            found.append(CaseGroup(kind, name, place, int(mask.sum()), before, after, self.stated(change, mask)))
+        return found
 
-    def _actions(self, version: Version) -> Floats:
-        """The action of each case, (N,), or the mean of its parts."""
-        names = [f"action_{part}" for part in self.parts] or ["action"]
-        return np.mean([self.judged.values(name, version) for name in names], axis=0)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """What the forecasts are called in a figure."""
-        return {"plain": "raw", "selected": "corrected"}
-
-    @property
-    def who_saves(self) -> tuple[str, str]:
-        """What the forecasts are called where savings are told."""
-        return "the corrected forecast" if self.has_left_plain else "the raw forecast", "the raw forecast"
+    def _groups(self) -> Iterator[tuple[str, str, int, Bools]]:
+        """Kind, name, place within the kind, and which cases."""
+        for kind, thirds in self.thirds.items():
+            for place, (name, cases) in enumerate(thirds.items()):
+                yield kind, name, place, cases
+        if self.times is not None:
+            times = pd.DatetimeIndex(self.times)
+            for kind, values in ((MONTH, times.month.to_numpy()), (HOUR, times.hour.to_numpy())):
+                present = np.unique(values)
+                for value in present if len(present) > 1 else ():
+                    name = MONTHS[value - 1] if kind == MONTH else f"{value:02d}:00"
+                    yield kind, name, int(value), values == value
+        sites = () if self.sites is None else pd.unique(self.sites)
+        for place, site in enumerate(sites if len(sites) > 1 else ()):
+            yield SITE, str(site), place, self.sites == site
 
     @property
     def yearly(self) -> YearlyCases | None:
         """How many cases a year has; None where they have no times, or all the same."""
-        if self.times is None or len(moments := np.unique(self.times)) < 2:
+        if self.times is None or len(moments := np.unique(self.times.astype("datetime64[s]"))) < 2:
             return None
         span = moments[-1] - moments[0] + np.median(np.diff(moments).astype(np.int64)).astype(np.int64)
         return YearlyCases(self.cases * float(_YEAR / span), bool(span >= 0.95 * _YEAR))
+
+
+def comparison_of_fit(
+    study: Study,
+    about: AboutFit,
+    cost: Cost,
+    cost_spec: CostSpec | None,
+    frontier: Frontier | None,
+    selection: ModelSelection | None,
+) -> Comparison:
+    """A fit on its test cases: the forecast of weight 0, and of the selected weight where that is another."""
+    targets = tuple(str(target) for target in study.about.get("targets", ()))
+    if not about.outcomes or {len(row) for row in about.outcomes} != {len(targets)}:
+        raise SettingError(f"about.outcomes must be rows of one number for each of the {len(targets)} targets")
+    tested = selection if selection is not None and selection.tested else None
+    weight, members = max(study.weights), int(study.about["members"])
+    plain = _study_columns(study, 0.0)
+    weightless = tested is not None and not weight
+    name = tested.forecast_words() if tested is not None and weightless else "the forecast of weight 0"
+    forecasts = [_following(name, "forecast" if weightless else "weight 0", plain, targets, members)]
+    if weight:
+        name, measured = f"the decision-aware forecast (weight {weight:g})", _study_columns(study, weight)
+        forecasts.append(_following(name, f"weight {weight:g}", measured, targets, members))
+    beside = {
+        str(name).replace("baseline_", "today_"): study.case_values(str(name))[0] for name in study.cases.data_vars
+    }
+    return Comparison(
+        policies=(*forecasts, *_others(beside, targets), _foresight(plain["cost"] - plain["foresight_regret"])),
+        selected=forecasts[-1],
+        outcome=beside["outcome"].astype(np.float64),
+        cost=cost,
+        cost_spec=cost_spec,
+        targets=targets,
+        block=study.block,
+        times=beside.get("time"),
+        thirds=_study_thirds(study),
+        outcomes=np.array(about.outcomes),
+        several="action" not in plain,
+        weight=None if weightless else weight,
+        selection=tested,
+        frontier=frontier,
+        headroom=about.headroom,
+        by_parameter=about.by_parameter,
+        parts=about.parts,
+        quality=about.quality,
+        leaks=about.leaks,
+        settings=about.settings,
+        provenance=about.provenance,
+    )
+
+
+def comparison_of_folder(opened: Bundle | Recalibration, folder: Path) -> Comparison:
+    """That of a saved fit, or of a saved recalibration."""
+    return comparison_of_bundle(opened, folder) if opened.kind == "fit" else comparison_of_recalibration(opened)
+
+
+def comparison_of_bundle(bundle: Bundle, folder: Path) -> Comparison:
+    """That of a fit, from its bundle and the evaluation beside it."""
+    bundle.require_recorded(EVALUATION)
+    study, forecaster = Study.load(folder / EVALUATION), bundle.forecaster
+    with errors_name(folder / MANIFEST):
+        return comparison_of_fit(
+            study, bundle.known, forecaster.cost, bundle.cost_spec, forecaster.frontier_, forecaster.selection_
+        )
+
+
+def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
+    """That of a recalibration with test cases."""
+    if recalibration.judged is None:
+        raise SettingError("there are no test cases to report of; recalibrate with more past cases")
+    recalibrator, about = recalibration.recalibrator, recalibration.about
+    when = "" if about.fitted.first is None else f" from {about.fitted.first} to {about.fitted.last}"
+    provenance = {
+        "made": recalibration.created,
+        "data": ", ".join(each.file for each in about.data),
+        "learned from": f"{count_text(about.fitted.cases, 'case')}{when}",
+        **(recalibration.versions or versions_here()),
+    }
+    return comparison_of_correction(
+        recalibration.judged,
+        recalibrator.selection_,
+        recalibrator.state_.form,
+        recalibrator.state_.targets,
+        recalibrator.cost,
+        recalibration.cost_spec,
+        notes=about.said,
+        settings={"layout": to_plain(recalibration.layout), **to_plain(about.settings)},
+        provenance={name: text for name, text in provenance.items() if text},
+    )
+
+
+def _study_columns(study: Study, weight: float) -> dict[str, Floats]:
+    names = [str(name) for name, values in study.forecasts.data_vars.items() if values.dims == AXES]
+    columns = {name: study.values(name, weight)[0, 0] for name in names}
+    if "quantile" in study.forecasts:
+        columns |= {"low": study.quantile(0.1, weight)[0, 0], "high": study.quantile(0.9, weight)[0, 0]}
+    return columns
+
+
+def _study_thirds(study: Study) -> dict[str, dict[str, Bools]]:
+    """As the study has them: those by the forecast have as many cases as those by the outcome."""
+    thirds: dict[str, dict[str, Bools]] = {BY_OUTCOME: {}, BY_FORECAST: {}}
+    for name in study.regions:
+        thirds[BY_OUTCOME][name] = study.case_values(f"observed_{name}")[0].astype(bool)
+        if f"mass_{name}" in study.forecasts and (cases := study.region(name, "forecast")) is not None:
+            thirds[BY_FORECAST][name] = cases[0, 0]
+    return thirds
+
+
+def comparison_of_correction(
+    judged: JudgedCorrection,
+    selection: ModelSelection,
+    form: ForecastForm,
+    targets: tuple[str, ...],
+    cost: Cost,
+    cost_spec: CostSpec | None,
+    **about: Any,
+) -> Comparison:
+    """A recalibration on its test cases: the forecast as it came, and corrected where that was selected."""
+    columns = {str(name): values.to_numpy() for name, values in judged.cases.items()}
+    outcome = columns["outcome"].astype(np.float64)
+    raw = _following("the raw forecast", "raw", _named(columns, "raw_"), targets)
+    assert raw.forecast is not None
+    thirds = _thirds(outcome, raw.forecast)
+    if form == "points":
+        raw = replace(raw, forecast=replace(raw.forecast, spread=None, pit=None))
+    forecasts = [raw]
+    if selection.selected.name != "raw":
+        name = f"the corrected forecast ({candidate_title(selection.selected.name)})"
+        forecasts.append(_following(name, "corrected", _named(columns, "corrected_"), targets))
+    return Comparison(
+        policies=(*forecasts, *_others(columns, targets), _foresight(columns["foresight_cost"])),
+        selected=forecasts[-1],
+        outcome=outcome,
+        cost=cost,
+        kind="recalibration",
+        cost_spec=cost_spec,
+        targets=targets,
+        block=judged.block,
+        times=judged.times,
+        sites=columns.get("site"),
+        thirds=thirds,
+        outcomes=outcome[:, None] if len(targets) == 1 else None,  # of several only their sum is kept
+        several="raw_action" not in columns,
+        selection=selection,
+        parts=judged.parts,
+        **about,
+    )
+
+
+def comparison_of_backtest(
+    cases: pd.DataFrame,
+    origins: pd.DataFrame,
+    targets: tuple[str, ...],
+    cost: Cost,
+    cost_spec: CostSpec | None,
+    members: int,
+    **about: Any,
+) -> Comparison:
+    """A backtest on the cases of all origins: the forecasts of weight 0 too, where another weight was selected."""
+    columns = {str(name): values.to_numpy() for name, values in cases.items()}
+    plain = _named(columns, "weight_0_")
+    differs = bool((plain["cost"] != columns["cost"]).any())
+    name = "the forecast" if differs or "candidate" in columns else "the forecast of weight 0"
+    selected = _following(name, "forecast", columns, targets, members)
+    forecasts = [*([_following("the forecast of weight 0", "weight 0", plain, targets)] if differs else []), selected]
+    outcomes = np.array(cases[list(targets)], np.float64)
+    outcome = Assessor(cost).total(torch.from_numpy(outcomes)).numpy()
+    assert selected.forecast is not None
+    return Comparison(
+        policies=(*forecasts, *_others(columns, targets), _foresight(selected.cost - columns["foresight_regret"])),
+        selected=selected,
+        outcome=outcome,
+        cost=cost,
+        kind="backtest",
+        cost_spec=cost_spec,
+        targets=targets,
+        thirds=_thirds(outcome, selected.forecast),
+        outcomes=outcomes,
+        several="action" not in columns,
+        origins=origins,
+        **about,
+    )
+
+
+def _following(name: str, label: str, measured: Columns, targets: Sequence[str], members: int = 0) -> Policy:
+    """The policy that follows a forecast, of which so much was measured."""
+    forecast = Forecast.of_measured(measured, len(targets), members)
+    return Policy(name, label, measured["cost"].astype(np.float64), _action(measured, targets), forecast)
+
+
+def _others(columns: Columns, targets: Sequence[str]) -> Iterator[Policy]:
+    """Today's action and climatology, where they are known."""
+    today = _named(columns, "today_")
+    if "cost" in today and np.isfinite(today["cost"]).any():
+        yield Policy("today's action", "today", today["cost"], _action(today, targets))
+    climatology = columns.get("climatology_cost")
+    if climatology is not None and np.isfinite(climatology).any():
+        yield Policy("climatology", "climatology", climatology.astype(np.float64))
+
+
+def _foresight(cost: Floats) -> Policy:
+    return Policy("perfect foresight", "foresight", cost)
+
+
+def _action(measured: Columns, targets: Sequence[str]) -> Floats | None:
+    """The action of each case, (N,), or the mean of its parts where each outcome has one."""
+    if "action" in measured:
+        return measured["action"].astype(np.float64)
+    parts = [values for name, values in measured.items() if name.startswith("action_")]
+    return np.mean(parts, axis=0) if parts and len(parts) == len(targets) else None
+
+
+def _named(columns: Columns, start: str) -> dict[str, Any]:
+    """The columns whose names begin so, without that beginning."""
+    return {name.removeprefix(start): values for name, values in columns.items() if name.startswith(start)}
+
+
+def _thirds(outcome: Floats, forecast: Forecast) -> dict[str, dict[str, Bools]]:
+    """By the outcome, and by what the forecast expected."""
+    by = {BY_OUTCOME: outcome} | ({} if forecast.error is None else {BY_FORECAST: outcome + forecast.error})
+    found = {}
+    for kind, values in by.items():
+        low, high = np.quantile(values, [1 / 3, 2 / 3])
+        found[kind] = {"low": values < low, "middle": (values >= low) & (values < high), "high": values >= high}
+    return found

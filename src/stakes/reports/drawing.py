@@ -2,16 +2,15 @@
 
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
 
@@ -88,9 +87,22 @@ def weight_colours(weights: Sequence[float] | NDArray[np.float64]) -> list[Any]:
     return [mpl.colormaps["viridis"](place) for place in places[: len(weights)]]
 
 
-def band(axes: Axes, places: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Any) -> None:
+_NOISE = 1e-6  # of the largest value
+
+
+def leave_room(axes: Axes, side: Literal["x", "y"], values: ArrayLike) -> None:
+    """Around values that are all the same but for rounding, which would fill the axes with noise."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    size = float(np.abs(numbers).max(initial=0.0))
+    if len(numbers) and float(np.ptp(numbers)) <= _NOISE * size:
+        ends = float(numbers.min()) - 0.05 * (size or 1.0), float(numbers.max()) + 0.05 * (size or 1.0)
+        axes.set(**{f"{side}lim": ends})
+
+
+def band(axes: Axes, places: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Any, label: str = "") -> None:
     """The space between two curves, faint."""
-    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0, label=label or None)
 
 
 Floats = NDArray[np.float64]
@@ -138,56 +150,49 @@ def diagonal(axes: Axes) -> None:
     axes.set(xlim=ends, ylim=ends)
 
 
-_WIDTH, _HEIGHT = 3.75, 2.7  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 LOOKS: dict[str, dict[str, Any]] = {
     "plain": {"color": COLOURS["blue"], "marker": "o"},
     "selected": {"color": COLOURS["orange"], "marker": "s"},
     "today": {"color": COLOURS["purple"], "marker": "^"},
 }
-"""Weight 0, the selected weight, and today's action."""
+"""The reference, the selected forecast, and today's action."""
 CHOSEN: dict[str, Any] = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "color": "black", "zorder": 5}
+_WIDTH = 3.75  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 
 
-@contextmanager
-def drawing_style() -> Iterator[None]:
-    """Draw and write inside this; letters that our font lacks are the reader's font's to show."""
+def panel(draw: Callable[..., None], *data: Any, rows: int = 1, height: float = 3.0, legend: int = 3) -> str:
+    """A small drawing as SVG: `draw(*data, *axes)`, and below it a legend in so many columns."""
     with style(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        yield
-
-
-def new_panel(rows: int = 1, height: float = _HEIGHT, **options: Any) -> tuple[Drawing, list[Axes]]:
-    """A small drawing and its axes, one per row."""
-    figure = Drawing(figsize=(_WIDTH, height))
-    grid = figure.subplots(rows, 1, squeeze=False, **options)
-    return figure, list(grid[:, 0])
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # the reader's font has them
+        figure = Drawing(figsize=(_WIDTH, height))
+        axes = figure.subplots(rows, 1, squeeze=False, sharex=rows > 1)[:, 0]
+        draw(*data, *axes)
+        entries: dict[str, Any] = {}
+        for each in axes:
+            for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+                entries.setdefault(label, handle)
+        if legend and entries:
+            look: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.2}
+            handles, labels = list(entries.values()), list(entries)
+            figure.legend(handles, labels, loc="outside lower center", ncols=legend, **look)
+        return to_svg(figure)
 
 
 def figure_of_panels(
     label: str,
     title: str,
     caption: str,
-    panels: Sequence[Drawing],
+    panels: Sequence[str],
     settings: Mapping[str, Any],
     charts: Sequence[tuple[Chart, ...]] = (),
 ) -> Figure:
     """The panels as one figure of the page."""
-    first, *others = [to_svg(each) for each in panels]
-    return Figure(label, title, caption, first, settings, tuple(others), tuple(charts))
+    return Figure(label, title, caption, panels[0], settings, tuple(panels[1:]), tuple(charts))
 
 
-def legend_below_panel(
-    figure: Drawing, handles: Sequence[Any] | None = None, columns: int = 3, title: str = ""
-) -> None:
-    """What the lines are, under the panel."""
-    entries = handles if handles is not None else figure.axes[0].get_legend_handles_labels()[0]
-    look: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.2, "title_fontsize": 7}
-    figure.legend(handles=list(entries), loc="outside lower center", ncols=columns, title=title or None, **look)
-
-
-def legend_entry(label: str, **look: Any) -> Line2D:
-    """An entry of a legend."""
-    return Line2D([], [], label=label, **look)
+def key(axes: Axes, label: str, **look: Any) -> None:
+    """An entry of the legend without data."""
+    axes.plot([], [], label=label, **look)
 
 
 def axis_label(name: str, unit: str) -> str:

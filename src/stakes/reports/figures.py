@@ -1,201 +1,473 @@
-"""Figures of decisions: what a cost rewards, what was decided over time, and what each candidate costs."""
+"""Figures of a comparison: policies, candidates, calibration, groups of cases, and decisions over time.
 
-from collections.abc import Sequence
+Every `draw_` function draws its data on axes that it is given.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure as Drawing
-from numpy.typing import ArrayLike
-from torch import Tensor
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from stakes.actions.check_cost import CostCheck, check_cost
-from stakes.actions.solve import optimal_action
-from stakes.costs.cost import Cost, vector_cost
-from stakes.errors import CostError, ShapeError
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.selection import ModelSelection, TestedCandidate
-from stakes.reports.comparison import Policy, PolicyComparison
+from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
+from stakes.reports.comparison import (
+    BY_FORECAST,
+    BY_OUTCOME,
+    HOUR,
+    MONTH,
+    SITE,
+    CaseGroup,
+    Comparison,
+    Forecast,
+    Policy,
+)
 from stakes.reports.drawing import (
+    CHOSEN,
     COLOURS,
-    DASHES,
     LOOKS,
     axis_label,
     band,
-    drawing_style,
+    binned_means,
+    crosses,
+    diagonal,
+    error_bars,
     figure_of_panels,
-    legend_below_panel,
-    legend_entry,
+    key,
+    leave_room,
     literal_text,
-    new_panel,
+    panel,
     reach,
-    weight_colours,
 )
 from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
-from stakes.reports.selection_text import candidate_title
 from stakes.text import amount_text, count_text
 
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_ACTIONS = 201  # on a curve
-_SETS, _MEMBERS = 100, 50  # of forecasts made of the outcomes
-_MOST_OF_IT = 0.8  # of the gradient
-_LITTLE = 1e-3
+Floats = NDArray[np.float64]
+
+_TICKS = 5  # on an axis of costs, whose numbers may be long
 
 
-def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
-    """What a cost rewards: costs by action, the best one, and where the gradient acts."""
-    if vector_cost(cost) is not None:
-        raise CostError("of a decision with several parts, or averse to risk, no curve shows what an action costs")
-    values = np.asarray(outcomes, dtype=np.float64)
-    if values.ndim != 2 or not np.isfinite(values).all(1).any():
-        raise ShapeError(f"outcomes must be cases by targets, with some finite, got shape {values.shape}")
-    sample = torch.from_numpy(values[np.isfinite(values).all(1)])
-    total = Assessor(cost).total(sample)
-    sample = sample[total.argsort(stable=True)]
-    best = optimal_action(cost, sample, thorough=True).item()
-    sets = _stand_ins(sample)
-    check = check_cost(cost, sets)
-    typical = sample[[round(level * (len(sample) - 1)) for level in _QUANTILES]].unique(dim=0)
-    alone = optimal_action(cost, torch.cat([sets, typical[:, None].expand(-1, sets.shape[1], -1)]), thorough=True)
-    actions = _actions_around(cost, torch.cat([alone.flatten(), torch.tensor([best], dtype=torch.float64)]))
-    expected = _costs(cost, actions, sample).mean(1)
-    with drawing_style():
-        curves = _draw_curves(cost, actions, typical)
-        mean, (axes,) = new_panel(height=3.0)
-        axes.plot(actions, expected, color=COLOURS["blue"])
-        lowest = float(_costs(cost, torch.tensor([best], dtype=torch.float64), sample).mean())
-        axes.plot(best, lowest, color=COLOURS["orange"], marker="o", markersize=6, linestyle="")
-        axes.axvline(best, color=COLOURS["orange"], linestyle="--", linewidth=0.9)
-        least = amount_text(lowest, unit, beside=expected.tolist())
-        axes.set_title(f"best action {literal_text(amount_text(best, action_unit))}: {literal_text(least)}")
-        for figure in (curves, mean):
-            figure.axes[0].set(xlabel=axis_label("action", action_unit))
-        curves.axes[0].set_ylabel(axis_label("cost", unit))
-        axes.set_ylabel(axis_label("mean cost", unit))
-        value = "value of a member" if sample.shape[1] == 1 else "mean of a member over the targets"
-        gradient = _draw_gradient(check, value)
-        caption = (
-            "First: what an action costs for outcomes from low to high. Second: its mean cost over "
-            f"{len(sample):,} outcomes, lowest at {amount_text(best, action_unit)}, the best single action without a "
-            "forecast. Third: where the decision gradient acts, over forecasts made of neighbouring outcomes, as "
-            f"shares of members and of gradient by the member's value. {_gradient_words(check)}"
+def policies_figure(comparison: Comparison) -> Figure:
+    """The mean cost of every policy, and what others add to that of the reference."""
+    height = 0.7 + 0.35 * len(comparison.policies)  # inches
+    panels = [panel(draw_policy_costs, comparison, height=height)]
+    caption = "First: mean cost per test case. Perfect foresight is the best action for each outcome: a lower bound."
+    if comparison.policy("climatology"):
+        caption += " Climatology is the one action that was best for the training outcomes."
+    if _compared(comparison):
+        panels.append(panel(draw_policy_changes, comparison, height=height))
+        caption += f" Second: the paired change from {comparison.reference.name} with 95 % intervals."
+    return figure_of_panels("policies", "What each policy costs", caption, panels, comparison.settings)
+
+
+def draw_policy_costs(comparison: Comparison, axes: Axes) -> None:
+    """A bar per policy: its mean cost."""
+    labels, colours = [policy.label for policy in comparison.policies], _colours(comparison)
+    means = [float(np.nanmean(policy.cost)) for policy in comparison.policies]
+    bars = axes.barh(labels, means, color=[colours.get(label, COLOURS["grey"]) for label in labels], height=0.6)
+    axes.bar_label(bars, [amount_text(mean, beside=means) for mean in means], padding=3, fontsize=7)
+    axes.margins(x=0.2)
+    axes.set(xlabel=axis_label("mean cost per test case", comparison.unit))
+    _arrange_bars(axes)
+
+
+def draw_policy_changes(comparison: Comparison, axes: Axes) -> None:
+    """What the selected policy and today's action cost more or less than the reference."""
+    colours, rivals = _colours(comparison), _compared(comparison)
+    for policy in rivals:
+        change = comparison.change(policy)
+        axes.errorbar(
+            change.mean, policy.label, xerr=reach([change]), color=colours[policy.label], marker="o", markersize=5
         )
-        settings = {"cost": str(cost), "outcomes": len(sample)}
-        return figure_of_panels("cost", "What the cost function rewards", caption, [curves, mean, gradient], settings)
+    label = axis_label(f"change from {comparison.reference.label}", comparison.unit)
+    axes.set(xlabel=label, ylim=(-0.6, len(rivals) - 0.4))
+    _arrange_bars(axes)
 
 
-def _stand_ins(ordered: Tensor) -> Tensor:
-    """Forecasts (S, M, D) made of outcomes (N, D) in the order of their totals: from a quarter of them each."""
-    count = len(ordered)
-    width = max(1, count // 4)
-    members = np.linspace(0, width - 1, min(_MEMBERS, width)).round().astype(int)
-    starts = np.linspace(0, count - width, min(_SETS, count - width + 1)).round().astype(int)
-    return ordered[torch.from_numpy(starts[:, None] + members)]
+def _compared(comparison: Comparison) -> list[Policy]:
+    colours = _colours(comparison)
+    return [policy for policy in comparison.policies if policy.label in colours and policy is not comparison.reference]
 
 
-def _actions_around(cost: Cost, best: Tensor) -> Tensor:
-    """Actions on a grid that holds the best ones with some room, within the bounds."""
-    lower, upper = float(cost.lower), float(cost.upper)
-    low, high = best.min().item(), best.max().item()
-    room = max(0.3 * (high - low), _LITTLE * (upper - lower))
-    return torch.linspace(max(lower, low - room), min(upper, high + room), _ACTIONS, dtype=torch.float64)
+def _colours(comparison: Comparison) -> dict[str, str]:
+    colours = {comparison.reference.label: LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
+    return colours | ({comparison.selected.label: LOOKS["selected"]["color"]} if comparison.left_reference else {})
 
 
-def _costs(cost: Cost, actions: Tensor, outcomes: Tensor) -> Tensor:
-    """Every action (A,) with every outcome (N, D): (A, N)."""
-    rows = len(actions), len(outcomes)
-    with torch.no_grad():
-        paid = cost(actions.repeat_interleave(rows[1])[:, None], outcomes.repeat(rows[0], 1))
-    return paid.reshape(rows)
+def _arrange_bars(axes: Axes) -> None:
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set_axisbelow(True)
+    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.grid(visible=False, axis="y")
 
 
-def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor) -> Drawing:
-    figure, (axes,) = new_panel(height=3.0)
-    totals = Assessor(cost).total(typical)
-    order = totals.argsort()
-    paid = _costs(cost, actions, typical[order])
-    looks = zip(weight_colours(totals.tolist()), DASHES, strict=False)
-    for column, total, (colour, dashes) in zip(paid.T, totals[order].tolist(), looks, strict=False):
-        axes.plot(actions, column, color=colour, linestyle=dashes, label=f"y = {amount_text(total)}")
-    legend_below_panel(figure, title="outcome y")
-    return figure
+_DWARFED = 4.0  # times the range of the others: the range with the first candidate
+_KINDS: dict[str, dict[str, Any]] = {
+    "selected": {**LOOKS["selected"], "linestyle": "", "markersize": 7},
+    "accepted": {**LOOKS["plain"], "linestyle": ""},
+    "tried, not selected": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
+}
 
 
-def _draw_gradient(check: CostCheck, label: str) -> Drawing:
-    figure, (axes,) = new_panel(height=3.0)
-    mass = check.gradient_mass
-    edges = mass.edges.numpy()
-    axes.stairs(100 * mass.member_share.numpy(), edges, fill=True, color="#CCCCCC", label="members")
-    axes.stairs(100 * mass.gradient_share.numpy(), edges, color=COLOURS["orange"], linewidth=1.6, label="gradient")
-    axes.set(xlabel=label, ylabel="share (%)", ylim=(0, None))
-    legend_below_panel(figure)
-    return figure
-
-
-def _gradient_words(check: CostCheck) -> str:
-    """Where the action can move at all, and which members move it."""
-    pinned = [
-        f"in {100 * share:.0f} % at the {name} bound"
-        for name, share in (("lower", check.at_lower), ("upper", check.at_upper))
-        if share
-    ]
-    words = f"The best action of such forecasts lies between the bounds in {100 * check.interior:.0f} % of them"
-    words += f"; it lies {' and '.join(pinned)}, where there is no gradient." if pinned else "."
-    share = check.gradient_mass.gradient_share
-    if not share.sum():
-        return f"{words} The decision term has no gradient anywhere: no weight can change this forecast."
-    order = share.argsort(descending=True)
-    count = int((share[order].cumsum(0) < _MOST_OF_IT).sum()) + 1
-    edges, held = check.gradient_mass.edges, order[:count]
-    low, high = edges[held.min()].item(), edges[held.max() + 1].item()
-    return (
-        f"{words} Members between {amount_text(low)} and {amount_text(high)} carry most of the gradient: there "
-        "the decision term reshapes the forecast."
+def selection_figure(comparison: Comparison, selection: ModelSelection) -> Figure:
+    """What each candidate costs on the test cases, and how sure its distance from the selected forecast is."""
+    tested, costs = selection.tested, [candidate.cost for candidate in selection.tested]
+    dwarfed = len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
+    parts = [tested, tested[1:]] if dwarfed else [tested]
+    final = (
+        "Candidates were fitted without the validation cases. The orange line is the selected forecast, fitted again "
+        "on all rows before the test cases."
+        if not selection.corrects
+        else "The orange line is the selected forecast."
     )
+    caption = (
+        f"Mean cost of each candidate on {count_text(comparison.cases, 'test case')}, which selected nothing. {final} "
+        "A bar that does not touch the line differs significantly from the forecast (paired 95 % interval)."
+    )
+    caption += f" Second: the same without {candidate_title(tested[0].name)}." if dwarfed else ""
+    height = 1.15 + 0.34 * (len(tested) + (not selection.corrects))
+    panels = [panel(draw_selection, comparison, selection, part, height=height) for part in parts]
+    return figure_of_panels("selection", "What each candidate costs", caption, panels, comparison.settings)
+
+
+def draw_selection(
+    comparison: Comparison, selection: ModelSelection, candidates: Sequence[TestedCandidate], axes: Axes
+) -> None:
+    """The cost of some candidates on test cases, each with its paired interval around the selected forecast."""
+    titles = [candidate_title(candidate.name) for candidate in candidates]
+    final = candidates[0].cost + candidates[0].cost_change.mean
+    beside = [candidate.cost for candidate in selection.tested]
+    axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
+    for place, candidate in enumerate(candidates):
+        kind, stated = _kind(selection, candidate.name), comparison.stated(candidate.cost_change)
+        apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
+        bar = None if np.isnan(apart.low) else reach([apart])
+        axes.errorbar(candidate.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
+        grey = kind == "tried, not selected"
+        _write_amount(axes, candidate.cost, place, beside, COLOURS["grey"] if grey else "black")
+    if not selection.corrects:
+        axes.plot(final, len(titles), **_KINDS["selected"])
+        _write_amount(axes, final, len(titles), beside, "black")
+        titles.append("fitted again")
+    for name in {_kind(selection, candidate.name): None for candidate in selection.tested}:
+        key(axes, name, **_KINDS[name])
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
+    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.margins(x=0.12)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel=axis_label("mean cost per test case", comparison.unit))
+
+
+def _write_amount(axes: Axes, cost: float, place: int, beside: Sequence[float], colour: str) -> None:
+    look: dict[str, Any] = {"ha": "center", "fontsize": 7, "color": colour}
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    text = amount_text(cost, beside=beside)
+    axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", bbox=behind, **look)
+
+
+def _kind(selection: ModelSelection, name: str) -> str:
+    """What became of a candidate."""
+    if name == selection.selected.name:
+        return "selected"
+    accepted = next(candidate.accepted for candidate in selection.candidates if candidate.name == name)
+    return "accepted" if accepted else "tried, not selected"
+
+
+def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str) -> Figure:
+    """Cost against score by decision weight, and cost by weight, on the validation cases."""
+    panels = [panel(draw_frontier, frontier, unit, base), panel(draw_cost_by_weight, frontier, unit)]
+    caption = (
+        f"Mean cost and score at each decision weight less those of {base}, on {frontier.cases:,} validation cases. "
+        "Lower left is better. Bars are paired 95 % intervals. "
+    )
+    if frontier.tolerance is not None:
+        caption += f"A weight is allowed if its score is at most {frontier.tolerance:g} % worse (dashed line). "
+    caption += "Second: filled marks differ significantly from zero; the ring is the selected weight."
+    failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
+    caption += f" Training failed at {', '.join(failed)}." if failed else ""
+    return figure_of_panels("frontier", "Cost and score by decision weight", caption, panels, settings)
+
+
+def draw_frontier(frontier: Frontier, unit: str, base: str, axes: Axes) -> None:
+    """The change of the cost against that of the score, a mark per decision weight."""
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    if frontier.tolerance is not None:
+        axes.axvline(frontier.tolerance, color=COLOURS["grey"], linestyle="--")
+        key(axes, "allowed", **LOOKS["selected"], linestyle="")
+        key(axes, "score too bad", **_REFUSED, linestyle="")
+    for point in frontier.points:
+        if point.score_change is None or point.cost_change is None:
+            continue
+        x, y = point.score_change, point.cost_change
+        look = LOOKS["selected"] if point.allowed else _REFUSED
+        axes.errorbar(x.mean, y.mean, reach([y]), reach([x]), elinewidth=0.6, **look)
+        axes.annotate(
+            point.named(base), (x.mean, y.mean), xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=6
+        )
+        if point.weight == frontier.chosen:
+            axes.plot(x.mean, y.mean, label="selected", linestyle="", **CHOSEN)
+    axes.set(xlabel="change of the score (%)", ylabel=axis_label("change of the cost", unit))
+
+
+_REFUSED: dict[str, Any] = {"color": COLOURS["grey"], "marker": "x"}
+
+
+def draw_cost_by_weight(frontier: Frontier, unit: str, axes: Axes) -> None:
+    """The change of the cost by decision weight."""
+    look = LOOKS["selected"]
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    changes = {point.weight: point.cost_change for point in frontier.points if point.cost_change is not None}
+    error_bars(axes, list(changes), list(changes.values()), **look)
+    key(axes, "interval holds zero", **look, markerfacecolor="white", linestyle="")
+    key(axes, "leaves it out", **look, linestyle="")
+    if frontier.chosen in changes:
+        axes.plot(frontier.chosen, changes[frontier.chosen].mean, label="selected", linestyle="", **CHOSEN)
+    axes.set(xlabel="decision weight (–)", ylabel=axis_label("change of the cost", unit))
+
+
+def calibration_figure(comparison: Comparison) -> Figure:
+    """Realised against expected cost, their gap, the ranks of outcomes, and error against spread."""
+    rows = len(_spread_forecasts(comparison))
+    panels = [
+        panel(draw_reliability, comparison),
+        panel(draw_gap, comparison),
+        panel(draw_ranks, comparison, rows=rows, height=1.6 + 1.4 * rows, legend=0),
+        panel(draw_spread, comparison),
+    ]
+    caption = (
+        f"On {count_text(comparison.cases, 'test case')}. First: realised against expected cost in "
+        f"{_bins(comparison)} bins with equally many cases. Above the diagonal, decisions cost more than expected. "
+        "Second: expected less realised cost, filled where the interval leaves out zero. Third: how often the outcome "
+        "has each rank among the members (PIT). A calibrated forecast is flat, a slope shows bias, a valley "
+        "under-dispersion, a hill over-dispersion; the grey band holds 95 % of the bars of a calibrated forecast with "
+        "independent cases. Fourth: root mean squared error of the ensemble mean against the spread. Above the "
+        "diagonal the ensemble is under-dispersed. Bars are 95 % intervals."
+    )
+    if rows < len(comparison.forecasts) and comparison.kind == "recalibration":
+        caption += " A point forecast has no spread: it is not shown."
+    return figure_of_panels("calibration", "Calibration", caption, panels, comparison.settings)
+
+
+def draw_reliability(comparison: Comparison, axes: Axes) -> None:
+    """Mean realised against mean expected cost, in bins of the expected cost."""
+    sides = {
+        policy: _binned(comparison, forecast.expected_cost, (forecast.expected_cost, policy.cost))
+        for policy, forecast in _spread_forecasts(comparison).items()
+    }
+    _draw_sides(comparison, sides, axes)
+    axes.set(xlabel=axis_label("expected cost", comparison.unit), ylabel=axis_label("realised cost", comparison.unit))
+
+
+def draw_gap(comparison: Comparison, axes: Axes) -> None:
+    """Expected less realised cost, in bins of the expected cost."""
+    for policy, forecast in _spread_forecasts(comparison).items():
+        expected = forecast.expected_cost
+        places, gaps = _binned(comparison, expected, (expected, expected - policy.cost))
+        error_bars(axes, [each.mean for each in places], gaps, markersize=4, **_look(comparison, policy))
+    leave_room(axes, "x", [forecast.expected_cost for forecast in _spread_forecasts(comparison).values()])
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.set(
+        xlabel=axis_label("expected cost", comparison.unit), ylabel=axis_label("expected − realised", comparison.unit)
+    )
+
+
+def draw_ranks(comparison: Comparison, *axes: Axes) -> None:
+    """A histogram of the PIT for each forecast, since one may dwarf the other."""
+    bins = max(4, min(20, comparison.cases // 10))
+    share = 1 / bins
+    chance = 196 * np.sqrt(share * (1 - share) / comparison.cases)
+    for each, (policy, forecast) in zip(axes, _spread_forecasts(comparison).items(), strict=True):
+        assert forecast.pit is not None
+        shares, edges = 100 * pit_shares(*forecast.pit, bins), np.linspace(0.0, 1.0, bins + 1)
+        each.axhspan(max(0.0, 100 * share - chance), 100 * share + chance, color="#DDDDDD", linewidth=0, zorder=0)
+        each.stairs(shares, edges, color=_look(comparison, policy)["color"], linewidth=1.4)
+        each.set(ylim=(0, None), ylabel=f"{policy.label}\nshare of cases (%)")
+    axes[-1].set_xlabel("rank of the outcome among the members (–)")
+
+
+def draw_spread(comparison: Comparison, axes: Axes) -> None:
+    """Root mean squared error of the ensemble mean against the spread, in bins of the spread."""
+    sides = {}
+    for policy, forecast in _spread_forecasts(comparison).items():
+        assert forecast.spread is not None
+        assert forecast.error is not None
+        sides[policy] = _binned(comparison, forecast.spread, (forecast.spread, forecast.error), squared=True)
+    _draw_sides(comparison, sides, axes)
+    axes.set(xlabel="spread", ylabel="error of the mean")
+
+
+def pit_shares(lower: Floats, upper: Floats, bins: int) -> Floats:
+    """The share of outcomes in each bin of the PIT, each spread evenly over where its PIT may lie.
+
+    >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    narrow = 1e-9  # of a PIT that is known exactly
+    first = np.minimum(lower, 1 - narrow)
+    width = np.maximum(upper - first, narrow)
+    edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
+    return np.diff(np.clip((edges - first) / width, 0.0, 1.0).mean(-1))
+
+
+def _spread_forecasts(comparison: Comparison) -> dict[Policy, Forecast]:
+    """All but point forecasts."""
+    return {policy: forecast for policy, forecast in comparison.forecasts.items() if forecast.pit is not None}
+
+
+def _look(comparison: Comparison, policy: Policy) -> dict[str, Any]:
+    return {**LOOKS["plain" if policy is comparison.reference else "selected"], "label": policy.label}
+
+
+def _bins(comparison: Comparison) -> int:
+    return max(2, min(10, comparison.cases // 20))
+
+
+def _binned(
+    comparison: Comparison, by: Floats, values: Sequence[Floats], squared: bool = False
+) -> list[list[Difference]]:
+    """The means of some values, or their root mean squares, in bins of a key."""
+    power = 2 if squared else 1
+    means = binned_means(comparison.resampling, by, [each**power for each in values], _bins(comparison))
+    if squared:
+        means = [[each.applied(np.sqrt) for each in side] for side in means]
+    return [[comparison.stated(each) for each in side] for side in means]
+
+
+def _draw_sides(comparison: Comparison, sides: Mapping[Policy, list[list[Difference]]], axes: Axes) -> None:
+    """Two sides that should be equal; an interval that is much longer than the axes is cut off."""
+    for policy, both in sides.items():
+        crosses(axes, *both, **_look(comparison, policy))
+    means = [each.mean for both in sides.values() for side in both for each in side]
+    span = max(means) - min(means) or 1.0
+    lowest = min(means) - 0.2 * span
+    ends = max(lowest, -0.05 * span) if min(means) >= 0 else lowest, max(means) + 0.2 * span
+    axes.set(xlim=ends, ylim=ends)
+    diagonal(axes)
+    axes.locator_params(axis="x", nbins=_TICKS)
+
+
+_SIDES = {BY_OUTCOME: (-0.15, "o"), BY_FORECAST: (0.15, "D")}  # side by side
+_MOST_SITES = 12  # on an axis
+
+
+def groups_figure(comparison: Comparison) -> Figure:
+    """Mean cost, and its change against the reference, by third, month, hour and site."""
+    both, panels = comparison.left_reference, []
+    for kinds in ((BY_OUTCOME, BY_FORECAST), (MONTH,), (HOUR,), (SITE,)):
+        groups = [group for group in comparison.groups if group.kind in kinds]
+        if groups and not (kinds == (SITE,) and len(groups) > _MOST_SITES):
+            height = 3.8 if both else 3.0
+            panels.append(panel(draw_groups, comparison, groups, rows=1 + both, height=height, legend=2))
+    caption = "Mean cost per test case in groups of cases"
+    if both:
+        caption += (
+            f", and its paired change from {comparison.reference.name} with 95 % intervals, filled where they leave "
+            "out zero. Groups without a bar are too small for an interval"
+        )
+    caption += (
+        ". Thirds go by the outcome or, with as many cases, by what the forecast expected. Judging forecasts by cases "
+        "chosen by their outcome rewards exaggeration (the forecaster's dilemma); choosing by the forecast does not."
+    )
+    return figure_of_panels("groups", "Cost in groups of cases", caption, panels, comparison.settings)
+
+
+def draw_groups(comparison: Comparison, groups: Sequence[CaseGroup], *axes: Axes) -> None:
+    """Costs by group on the first axes and, where another forecast was selected, their change on the second."""
+    for kind in dict.fromkeys(group.kind for group in groups):
+        offset, marker = _SIDES.get(kind, (0.0, None))
+        chosen = [group for group in groups if group.kind == kind]
+        joined = kind in (MONTH, HOUR) and not (kind == MONTH and chosen[-1].place - chosen[0].place >= len(chosen))
+        look: dict[str, Any] = {"markersize": 4} | ({"marker": marker} if marker else {})
+        look |= {} if joined else {"linestyle": ""}  # no line crosses months without a case
+        places, suffix = np.array([group.place for group in chosen]) + offset, f", {kind}" if marker else ""
+        plain, selected = ({**_look(comparison, each), **look} for each in (comparison.reference, comparison.selected))
+        axes[0].plot(places, [group.reference_cost for group in chosen], **plain | {"label": plain["label"] + suffix})
+        if len(axes) > 1:
+            axes[0].plot(places, [group.cost for group in chosen], **selected | {"label": selected["label"] + suffix})
+            error_bars(axes[1], places, [group.change for group in chosen], **selected | {"label": None})
+    names = {group.place: group.name for group in groups}
+    if groups[0].kind == HOUR:
+        axes[-1].set_xticks(range(0, 24, 6))
+    else:
+        axes[-1].set_xticks(list(names), [literal_text(name) for name in names.values()])
+    if groups[0].kind in (*_SIDES, SITE):
+        axes[-1].set_xlim(-0.5, len(names) - 0.5)
+    if sum(map(len, names.values())) > 4 * _MOST_SITES and groups[0].kind == SITE:
+        axes[-1].tick_params(axis="x", labelrotation=60)
+    titles = {HOUR: "hour of the day (UTC)", MONTH: MONTH, SITE: SITE}
+    axes[-1].set_xlabel(titles.get(groups[0].kind, "third of the cases"))
+    axes[0].set_ylabel(axis_label("cost", comparison.unit))
+    if len(axes) > 1:
+        axes[1].axhline(0.0, color="black", linewidth=0.8)
+        axes[1].set_ylabel(axis_label("change", comparison.unit))
 
 
 _WINDOW = 60  # cases that can be told apart on one panel
 _GAP = 5  # steps between neighbours, above which no line joins them
-_CHANCE = 80  # per cent between the quantiles of the forecast
-_NOISE = 1e-6  # of the largest value
 _POINTS = 300  # of a line that readers can point at
+_DASHES = {"plain": "-", "selected": "--", "today": ":"}
+_CHART_LOOKS = {"plain": "blue", "selected": "orange dashed", "today": "purple dotted"}
 
 
-def decisions_figure(fit: PolicyComparison) -> Figure:
-    """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by."""
-    table = fit.case_table
-    with drawing_style():
-        what = "test case" if len(table) == fit.cases else "time"
-        last = f"the last {count_text(min(_WINDOW, len(table)), what)}"
-        panels = [_draw_cases(fit, table.iloc[-_WINDOW:])]
-        charts = [_case_charts(fit, table.iloc[-_WINDOW:], last)]
-        caption = f"First: {last}: the outcome"
-        caption += f", the range that the forecast gives {_CHANCE} % of the chance" if "low" in table else ""
-        caption += " and the actions."
-        caption += f" All are means of {len(fit.parts)} parts." if fit.parts else ""
-        caption += "" if len(table) == fit.cases else " A time with several cases is shown by their mean."
-        if len(table) > 2 * _WINDOW:
-            size = -(-len(table) // _WINDOW)
-            panels.append(_draw_cases(fit, _thinned(table, size)))
-            charts.append(_case_charts(fit, _thinned(table, size), f"means of {size} neighbours"))
-            caption += f" Second: the same for all {len(table):,} {what}s, as means of {size} neighbours."
-        if (rival := _rival(fit)) is not None:
-            saved = _saved(fit, rival)
-            panels.append(_draw_saved(fit, saved))
-            charts.append((_saved_chart(fit, saved),))
-            caption += f" Last: {_saved_words(fit, rival)}"
-        title = "Decisions case by case" if fit.times is None else "Decisions over time"
-        return figure_of_panels("decisions", title, caption, panels, fit.settings, charts)
+def decisions_figure(comparison: Comparison) -> Figure:
+    """Outcomes and actions of the last cases, of all of them in short, and what was saved as time went by."""
+    table = comparison.case_table
+    what = "test case" if len(table) == comparison.cases else "time"
+    size = -(-len(table) // _WINDOW)
+    shown = {f"the last {count_text(min(_WINDOW, len(table)), what)}": table.iloc[-_WINDOW:]}
+    if len(table) > 2 * _WINDOW:
+        places = np.arange(len(table)) // size
+        shown[f"means of {size} neighbours"] = table.groupby(places).mean().set_index(table.index[::size])
+    panels = [panel(draw_cases, comparison, part, rows=2, height=3.8, legend=2) for part in shown.values()]
+    charts = [_case_charts(comparison, part, which) for which, part in shown.items()]
+    caption = f"First: {next(iter(shown))}: the outcome"
+    caption += ", the 10 to 90 % range of the forecast" if "low" in table else ""
+    caption += " and the actions."
+    caption += " Actions and outcomes are means of their parts." if comparison.several else ""
+    caption += "" if what == "test case" else " A time with several cases is shown by their mean."
+    caption += f" Second: all {len(table):,} {what}s, as means of {size} neighbours." if len(shown) > 1 else ""
+    if (rival := _saved_against(comparison)) is not None:
+        saved = _saved(comparison, rival)
+        panels.append(panel(draw_savings, comparison, saved))
+        charts.append((_savings_chart(comparison, saved),))
+        caption += (
+            f" Last: what {comparison.selected.name} has saved so far against {rival.name}. A steady rise is a gain "
+            "to count on, a few steps are luck."
+        )
+    title = "Decisions case by case" if comparison.times is None else "Decisions over time"
+    return figure_of_panels("decisions", title, caption, panels, comparison.settings, charts)
 
 
-def _thinned(table: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Means of so many neighbouring cases, at the first of them."""
-    groups = np.arange(len(table)) // size
-    return table.groupby(groups).mean().set_index(table.index[::size])
+def draw_cases(comparison: Comparison, table: pd.DataFrame, above: Axes, below: Axes) -> None:
+    """The outcome and its forecast on the first axes, the actions on the second."""
+    shown = _broken(table)
+    above.plot(shown.index, shown["outcome"], color="black", linewidth=1.0, marker=".", markersize=3, label="outcome")
+    if "low" in shown:
+        band(above, shown.index, shown["low"], shown["high"], COLOURS["blue"], label="forecast")
+    actions = _actions(comparison, shown)
+    for name, label in actions.items():
+        look = {"color": LOOKS[name]["color"], "linestyle": _DASHES[name], "label": label}
+        below.plot(shown.index, shown[name], drawstyle="steps-mid", linewidth=1.2, **look)
+    above.set_ylabel("outcome")
+    below.set_ylabel(axis_label("action", comparison.action_unit))
+    _time_axis(comparison, below)
+    leave_room(below, "y", shown[list(actions)])
+
+
+def draw_savings(comparison: Comparison, saved: "pd.Series[float]", axes: Axes) -> None:
+    """The cost saved so far, case by case."""
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    axes.plot(saved.index, saved, color=LOOKS["selected" if comparison.left_reference else "plain"]["color"])
+    axes.set_ylabel(axis_label("cost saved so far", comparison.unit))
+    _time_axis(comparison, axes)
 
 
 def _broken(table: pd.DataFrame) -> pd.DataFrame:
@@ -209,115 +481,55 @@ def _broken(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, holes]).sort_index() if len(gaps) else table
 
 
-def _draw_cases(fit: PolicyComparison, table: pd.DataFrame) -> Drawing:
-    """The outcome and its forecast above the actions."""
-    figure, (above, below) = new_panel(2, height=3.8, sharex=True)
-    shown = _broken(table)
-    if "low" in shown:
-        band(above, shown.index, shown["low"], shown["high"], COLOURS["blue"])
-    above.plot(shown.index, shown["outcome"], color="black", linewidth=1.0, marker=".", markersize=3)
-    handles = [legend_entry("outcome", color="black", linewidth=1.0, marker=".")]
-    if "low" in shown:
-        handles.append(legend_entry("forecast", color=COLOURS["blue"], alpha=0.18, linewidth=7))
-    for name, label in _actions(fit):
-        if name in shown:
-            look = {"color": LOOKS[name]["color"], "linestyle": _DASHES[name]}
-            below.plot(shown.index, shown[name], drawstyle="steps-mid", linewidth=1.2, **look)
-            handles.append(legend_entry(label, **look))
-    _leave_room(below, shown[[name for name, _ in _actions(fit) if name in shown]])
-    above.set_ylabel("outcome")
-    below.set_ylabel(axis_label("action", fit.action_unit))
-    _time_axis(below, fit)
-    legend_below_panel(figure, handles, columns=2)
-    return figure
+def _actions(comparison: Comparison, table: pd.DataFrame) -> dict[str, str]:
+    """The columns of actions, and what they are called."""
+    labels = {
+        "plain": f"action, {comparison.reference.label}",
+        "selected": f"action, {comparison.selected.label}",
+        "today": "today's action",
+    }
+    return {name: label for name, label in labels.items() if name in table}
 
 
-def _leave_room(axes: Axes, actions: pd.DataFrame) -> None:
-    """Above and below actions that are all the same but for rounding, which would fill the axes with noise."""
-    if actions.empty:
-        return
-    values = actions.to_numpy(np.float64)
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    size = max(abs(low), abs(high))
-    if high - low <= _NOISE * size:
-        axes.set_ylim(low - 0.05 * (size or 1.0), high + 0.05 * (size or 1.0))
-
-
-_DASHES = {"plain": "-", "selected": "--", "today": ":"}
-
-
-def _actions(fit: PolicyComparison) -> list[tuple[str, str]]:
-    return [
-        ("plain", f"action, {fit.labels['plain']}"),
-        ("selected", f"action, {fit.labels['selected']}"),
-        ("today", "today's action"),
-    ]
-
-
-def _case_charts(fit: PolicyComparison, table: pd.DataFrame, which: str) -> tuple[Chart, ...]:
+def _case_charts(comparison: Comparison, table: pd.DataFrame, which: str) -> tuple[Chart, ...]:
     """The same as numbers."""
-    shown = _broken(table)
-    place: dict[str, Any] = {"x": _what_runs(fit), "places": shown.index, "group": which}
-    forecast = (
-        (ChartBand(f"forecast, {_CHANCE} %", "blue band", shown["low"], shown["high"]),) if "low" in shown else ()
-    )
-    actions = tuple(ChartLine(label, _LOOKS[name], shown[name]) for name, label in _actions(fit) if name in shown)
+    shown, unit = _broken(table), f" in {comparison.action_unit}" if comparison.action_unit else ""
+    place: dict[str, Any] = {"x": _what_runs(comparison), "places": shown.index, "group": which}
+    bands = (ChartBand("forecast, 10 to 90 %", "blue band", shown["low"], shown["high"]),) if "low" in shown else ()
+    lines = [ChartLine(label, _CHART_LOOKS[name], shown[name]) for name, label in _actions(comparison, shown).items()]
     outcome = ChartLine("outcome", "ink", shown["outcome"], dots=True)
-    above = Chart(f"Outcome, {which}", lines=(outcome,), bands=forecast, **place)
-    below = Chart(f"Action{_in_unit(fit.action_unit)}, {which}", lines=actions, steps=True, **place)
-    return (above, below) if actions else (above,)
+    above = Chart(f"Outcome, {which}", lines=(outcome,), bands=bands, **place)
+    return (above, Chart(f"Action{unit}, {which}", lines=tuple(lines), steps=True, **place)) if lines else (above,)
 
 
-_LOOKS = {"plain": "blue", "selected": "orange dashed", "today": "purple dotted"}
+def _saved_against(comparison: Comparison) -> Policy | None:
+    """The reference, where another forecast was selected, else today's action, else climatology."""
+    if comparison.left_reference:
+        return comparison.reference
+    return comparison.policy("today") or comparison.policy("climatology")
 
 
-def _in_unit(unit: str) -> str:
-    return f" in {unit}" if unit else ""
-
-
-def _rival(fit: PolicyComparison) -> Policy | None:
-    """What is saved against: the plain forecast, else today's action, else climatology."""
-    rivals = [way for way in (fit.way("today"), fit.way("climatology")) if way is not None]
-    return fit.ways[0] if fit.has_left_plain else next(iter(rivals), None)
-
-
-def _saved(fit: PolicyComparison, rival: Policy) -> pd.Series:
+def _saved(comparison: Comparison, rival: Policy) -> "pd.Series[float]":
     """The cost saved so far, by time or number."""
-    index = pd.RangeIndex(1, fit.cases + 1) if fit.times is None else pd.DatetimeIndex(fit.times)
-    saved = pd.Series(rival.cost - fit.selected.cost, index).sort_index(kind="stable")
+    number = pd.RangeIndex(1, comparison.cases + 1)
+    index = number if comparison.times is None else pd.DatetimeIndex(comparison.times)
+    saved = pd.Series(rival.cost - comparison.selected.cost, index).sort_index(kind="stable")
     return saved[np.isfinite(saved)].cumsum()
 
 
-def _draw_saved(fit: PolicyComparison, saved: pd.Series) -> Drawing:
-    figure, (axes,) = new_panel(height=3.0)
-    axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.plot(saved.index, saved, color=LOOKS["selected" if fit.has_left_plain else "plain"]["color"])
-    axes.set_ylabel(axis_label("cost saved so far", fit.unit))
-    _time_axis(axes, fit)
-    return figure
-
-
-def _saved_chart(fit: PolicyComparison, saved: pd.Series) -> Chart:
+def _savings_chart(comparison: Comparison, saved: "pd.Series[float]") -> Chart:
     kept = saved.iloc[np.linspace(0, len(saved) - 1, min(_POINTS, len(saved))).round().astype(np.int64)]
-    line = ChartLine("cost saved so far", "orange" if fit.has_left_plain else "blue", kept)
-    return Chart(f"Cost saved so far{_in_unit(fit.unit)}", _what_runs(fit), kept.index, (line,))
+    line = ChartLine("cost saved so far", "orange" if comparison.left_reference else "blue", kept)
+    unit = f" in {comparison.unit}" if comparison.unit else ""
+    return Chart(f"Cost saved so far{unit}", _what_runs(comparison), kept.index, (line,))
 
 
-def _saved_words(fit: PolicyComparison, other: Policy) -> str:
-    who, plain = fit.who_saves
-    rival = plain if fit.has_left_plain else other.name
-    return (
-        f"what {who} has saved so far against {rival}, summed over the test cases; a steady "
-        "rise is a gain that can be counted on, a few steps are luck."
-    )
+def _what_runs(comparison: Comparison) -> str:
+    return "test case" if comparison.times is None else "time (UTC)"
 
 
-def _what_runs(fit: PolicyComparison) -> str:
-    return "test case" if fit.times is None else "time (UTC)"
-
-
-def _time_axis(axes: Axes, fit: PolicyComparison) -> None:
-    if fit.times is None:
+def _time_axis(comparison: Comparison, axes: Axes) -> None:
+    if comparison.times is None:
         axes.set_xlabel("test case (number)")
         return
     locator = AutoDateLocator(minticks=3, maxticks=6)
@@ -326,83 +538,21 @@ def _time_axis(axes: Axes, fit: PolicyComparison) -> None:
     axes.set_xlabel("time (UTC)")
 
 
-_ROOM, _ROW = 1.15, 0.34  # inches
-_TICKS = 5  # on the axis of costs, whose numbers may be long
-_DWARFED = 4.0  # times the range of the others: the range with the first candidate
-_KINDS: dict[str, dict[str, Any]] = {
-    "selected": {**LOOKS["selected"], "linestyle": "", "markersize": 7},
-    "accepted": {**LOOKS["plain"], "linestyle": ""},
-    "tried, not selected": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
-}
-_SELECTED = _KINDS["selected"]
-
-
-def selection_figure(fit: PolicyComparison, selection: ModelSelection, *, refitted: bool = True) -> Figure:
-    """What each candidate costs on the test cases, and how sure its distance from the selected forecast is."""
-    candidates = selection.tested
-    parts = [candidates, candidates[1:]] if _dwarfed([candidate.cost for candidate in candidates]) else [candidates]
+def origins_figure(comparison: Comparison, origins: pd.DataFrame, rivals: Mapping[str, str]) -> Figure:
+    """A panel per rival: what the decisions cost more or less than it after each origin of a backtest."""
+    panels = [panel(draw_origins, origins, name, words, comparison.unit, height=2.7) for name, words in rivals.items()]
     caption = (
-        f"Mean cost of each candidate on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, "
-        "and each candidate is compared with the last one accepted before it. "
-        f"{_REFITTED if refitted else _LEARNED} A bar is the paired 95 % interval of the distance from it: where the "
-        "bar does not touch the orange line, the candidate differs from the forecast beyond doubt."
+        "Mean cost of the decisions after each origin, less that of the rival in the same cases: below zero they cost "
+        "less. Bars are paired 95 % intervals, marks are filled where they leave out zero."
     )
-    caption += f" Second: the same without {candidate_title(candidates[0].name)}." if len(parts) > 1 else ""
-    with drawing_style():
-        panels = [_panel(fit, selection, part, refitted) for part in parts]
-        return figure_of_panels("selection", "What each candidate costs", caption, panels, fit.settings)
+    return figure_of_panels("origins", "Against every rival", caption, panels, comparison.settings)
 
 
-_REFITTED = (
-    "The candidates were fitted without the validation cases; the last line of the figure is the selected forecast, "
-    "fitted again on all rows before the test cases, and climatology is the constant action that is best for these."
-)
-_LEARNED = "Each was learned from the cases before these. The orange line is the selected forecast."
-
-
-def _dwarfed(costs: Sequence[float]) -> bool:
-    """Whether the first cost is so large that the others cannot be told apart beside it."""
-    return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
-
-
-def _panel(
-    fit: PolicyComparison, selection: ModelSelection, candidates: Sequence[TestedCandidate], refitted: bool
-) -> Drawing:
-    titles = [*(candidate_title(candidate.name) for candidate in candidates), *(["fitted again"] if refitted else [])]
-    panel, (axes,) = new_panel(height=_ROOM + _ROW * len(titles))
-    final = candidates[0].cost + candidates[0].cost_change.mean
-    beside = [candidate.cost for candidate in selection.tested]
-    axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
-    if refitted:
-        axes.plot(final, len(candidates), **_SELECTED)
-        _amount(axes, final, len(candidates), beside)
-    for place, candidate in enumerate(candidates):
-        kind, stated = _kind(selection, candidate.name), fit.stated(candidate.cost_change)
-        apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
-        bar = None if np.isnan(apart.low) else reach([apart])
-        axes.errorbar(candidate.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
-        _amount(axes, candidate.cost, place, beside, COLOURS["grey"] if kind == "tried, not selected" else "black")
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
-    axes.locator_params(axis="x", nbins=_TICKS)
-    axes.margins(x=0.12)
-    axes.grid(visible=False, axis="y")
-    axes.set(xlabel=axis_label("mean cost per test case", fit.unit), ylabel="candidate")
-    used = {_kind(selection, candidate.name) for candidate in selection.tested}
-    legend_below_panel(panel, [legend_entry(name, **look) for name, look in _KINDS.items() if name in used])
-    return panel
-
-
-def _amount(axes: Axes, cost: float, place: int, beside: Sequence[float], colour: str = "black") -> None:
-    look: dict[str, Any] = {"ha": "center", "fontsize": 7, "color": colour}
-    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-    text = amount_text(cost, beside=beside)
-    axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", bbox=behind, **look)
-
-
-def _kind(selection: ModelSelection, name: str) -> str:
-    """What became of a candidate."""
-    if name == selection.selected.name:
-        return "selected"
-    accepted = next(candidate.accepted for candidate in selection.candidates if candidate.name == name)
-    return "accepted" if accepted else "tried, not selected"
+def draw_origins(origins: pd.DataFrame, rival: str, words: str, unit: str, axes: Axes) -> None:
+    """What the decisions cost more or less than a rival after each origin."""
+    look = LOOKS[{"weight_0": "plain", "today": "today"}.get(rival, "selected")]
+    columns = [origins[f"{rival}_{name}"] for name in ("change", "low", "high")]
+    axes.axhline(0.0, color="black", linewidth=0.8)
+    error_bars(axes, range(1, 1 + len(origins)), [Difference(*row) for row in zip(*columns, strict=True)], **look)
+    axes.set(xlabel="origin", ylabel=axis_label("change of the cost", unit), title=f"against {words}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

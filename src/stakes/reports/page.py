@@ -304,6 +304,8 @@ class Report:
     sections: tuple[Section, ...] = ()  # the sections, in order
     provenance: Mapping[str, str] = field(default_factory=dict)  # what the report was made with and from, by name
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    headline: str = ""  # what to do, in a sentence above the first paragraphs
+    warnings: tuple[str, ...] = ()  # what speaks against that
 
     def __post_init__(self) -> None:
         _check_unique("claim", (claim.identifier for claim in self.claims))

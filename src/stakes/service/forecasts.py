@@ -19,7 +19,6 @@ from stakes.errors import SettingError, StakesError
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.models.ensemble import pooled_members
-from stakes.reports.selection_text import forecast_words
 from stakes.service.refusals import RequestError, naming_field
 from stakes.training.settings import resolved_device
 
@@ -149,7 +148,7 @@ def _forecasts(bundle: Bundle) -> dict[str, ServedForecast]:
 def _called(forecaster: DecisionAwareForecaster) -> str:
     """By its decision weight, or by the candidate where that is below decision weights."""
     selection, weight = forecaster.selection_, forecaster.decision_weight_
-    return f"weight {weight:g}" if weight or selection is None else forecast_words(selection)
+    return f"weight {weight:g}" if weight or selection is None else selection.forecast_words()
 
 
 def _chosen(name: str, title: str, bundle: Bundle) -> ServedForecast:

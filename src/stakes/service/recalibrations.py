@@ -10,9 +10,9 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.selection import candidate_title
 from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
 from stakes.json_values import json_value
-from stakes.reports.selection_text import candidate_title
 from stakes.service import schemas
 from stakes.service.cost import ServedCost
 from stakes.service.refusals import RequestError, naming_field

@@ -20,11 +20,10 @@ from stakes.errors import InterruptedTraining, SettingError
 from stakes.evaluation.intervals import Difference, block_length, paired_difference
 from stakes.files import locked, write_atomically
 from stakes.json_values import json_value
-from stakes.reports.backtest_report import build_backtest_report
-from stakes.reports.fit_report import REPORT
-from stakes.reports.page import Report, write_report
+from stakes.reports.comparison import Comparison, comparison_of_backtest
+from stakes.reports.report import REPORT, write_comparison
+from stakes.reports.sentences import cost_sentences, headline, warning_sentences
 from stakes.settings import from_plain, to_plain
-from stakes.text import change_text, number_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_forecaster
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
@@ -44,7 +43,7 @@ _SHOWN: tuple[str, ...] = (
 _SHOWN += ("weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all of the table
 _TABLE, _RESULTS, _CHECKPOINTS = "table.csv", "results.json", "checkpoints"
 _FITTED, _WEIGHT, _CANDIDATE = "fitted_cases", "decision_weight", "candidate"  # columns of the judged cases
-_RIVALS = {"weight_0": "weight 0", "climatology": "the best constant action", "today": "today"}
+_RIVALS = ("weight_0", "climatology", "today")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +53,7 @@ class Backtest:
     folder: Path  # where it was made
     table: pd.DataFrame  # one row per origin and one for all
     unit: str  # of the cost
+    sentences: tuple[str, ...]  # what all origins say together
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
@@ -61,31 +61,9 @@ class Backtest:
         title = f"mean costs{f' in {self.unit}' if self.unit else ''}; changes with their 95 % intervals"
         return ((title, self.table[[name for name in _SHOWN if name in self.table]]),)
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What all origins say together."""
-        overall = self.table.iloc[-1]
-        known = {rival: words for rival, words in _RIVALS.items() if overall.get(f"{rival}_cases")}
-        if _CANDIDATE in self.table and not self.table["weight_0_change"].any():  # no decision weight was ever selected
-            known.pop("weight_0", None)
-        compared = (self._against(overall, rival, words) for rival, words in known.items())
-        return (*compared, f"Report: {self.folder / REPORT}")
-
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {"folder": str(self.folder), "unit": self.unit, "sentences": self.sentences, "origins": self.table}
-
-    def _against(self, row: "pd.Series[Any]", rival: str, words: str) -> str:
-        difference = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
-        verdict = "cost less than" if difference.mean < 0 else "cost more than"
-        if not difference.significant:
-            verdict = "cannot be told apart by their cost from"
-        count = row[f"{rival}_cases"]
-        where = f"all {count} cases" if count == row["cases"] else f"the {count} cases in which they are known"
-        return (
-            f"Over {where} the actions {verdict} those of {words}: {number_text(row[f'cost_beside_{rival}'])} against "
-            f"{number_text(row[f'{rival}_cost'])} (change {change_text(difference)})."
-        )
 
 
 def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
@@ -105,10 +83,13 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
             for place in range(1, origins + 1)
         ]
         shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
-        result = Backtest(out, _summary(parts, inputs), inputs.spec.unit)
+        table = _summary(parts, inputs)
+        comparison = _comparison(pd.concat(parts, ignore_index=True), table, inputs, record)
+        told = (headline(comparison), *warning_sentences(comparison), cost_sentences(comparison))
+        result = Backtest(out, table, inputs.spec.unit, (*told, f"Report: {out / REPORT}"))
         write_table(result.table, out / _TABLE)
         write_atomically(out / _RESULTS, f"{json.dumps(json_value(result.record()), allow_nan=False)}\n".encode())
-        write_report(_report(result, inputs, record), out / REPORT)
+        write_comparison(comparison, out)
     return result
 
 
@@ -119,15 +100,29 @@ def resume_backtest(folder: Path, execution: Execution, cost: str | None = None)
     return run_backtest(replace(request, cost=cost_again(kept, cost)), folder, origins, execution)
 
 
-def _report(result: Backtest, inputs: FitInputs, record: dict[str, Any]) -> Report:
+def _comparison(cases: pd.DataFrame, origins: pd.DataFrame, inputs: FitInputs, record: dict[str, Any]) -> Comparison:
+    """What the report tells of."""
     request = {name: value for name, value in record["request"].items() if name not in ("data", "cost", "layout")}
-    settings = {"cost": str(inputs.spec.kept()), "origins": record["origins"], **request, **to_plain(inputs.layout)}
-    provenance = {
-        "data": f"{Path(inputs.request.data).name}, SHA-256 {inputs.sha256}",
-        "stakes": stakes.__version__,
-    }
-    *sentences, _ = result.sentences  # the last one says where the report is
-    return build_backtest_report(result.table, sentences, _RIVALS, result.unit, settings, provenance)
+    times = _times(cases, inputs)
+    return comparison_of_backtest(
+        cases,
+        origins,
+        tuple(inputs.layout.targets),
+        inputs.cost,
+        inputs.spec,
+        inputs.request.members,
+        times=times,
+        block=block_length(len(cases), times, inputs.request.block),
+        settings={"cost": str(inputs.spec.kept()), "origins": record["origins"], **request, **to_plain(inputs.layout)},
+        provenance={
+            "data": f"{Path(inputs.request.data).name}, SHA-256 {inputs.sha256}",
+            "stakes": stakes.__version__,
+        },
+    )
+
+
+def _times(cases: pd.DataFrame, inputs: FitInputs) -> Any:
+    return pd.to_datetime(cases.iloc[:, 0]).to_numpy() if inputs.layout.time else None
 
 
 def _starts(inputs: FitInputs, origins: int) -> list[int]:
@@ -180,8 +175,7 @@ def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
 
 def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:
     labels = part.iloc[:, 0]
-    times = pd.to_datetime(labels).to_numpy() if inputs.layout.time else None
-    block = block_length(len(part), times, inputs.request.block)
+    block = block_length(len(part), _times(part, inputs), inputs.request.block)
     weights = part[_WEIGHT].unique()
     row = {
         "origin": name,

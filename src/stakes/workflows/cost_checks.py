@@ -132,7 +132,7 @@ class CheckedCost:
 
     def draw(self, path: Path) -> None:
         """The cost over actions and outcomes, as SVG."""
-        from stakes.reports.figures import cost_figure
+        from stakes.reports.cost_figures import cost_figure
 
         outcomes = self.samples.reshape(-1, self.samples.shape[-1]).numpy()
         figure = cost_figure(self.cost, outcomes, self.spec.unit, self.spec.action_unit)

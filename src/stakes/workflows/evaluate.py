@@ -30,13 +30,13 @@ from stakes.evaluation.case_metrics import (
     todays_cost,
     todays_notes,
 )
-from stakes.evaluation.intervals import LEAST_BLOCKS, Resampling, block_length, paired_difference
+from stakes.evaluation.intervals import Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
 from stakes.forecasting.fitted_forecast import Which
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.reports.fit_sentences import cheaper_sentence
+from stakes.reports.sentences import policy_warnings
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
 
 if TYPE_CHECKING:
@@ -177,9 +177,6 @@ def _cases(judgement: ForecasterJudgement) -> xr.Dataset:
     return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(judgement.cases))})
 
 
-_ROUNDING = 1e-9  # of the cost
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Metrics with their 95 % intervals, and every case."""
@@ -222,21 +219,18 @@ class Evaluation:
 
 def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: bool = False) -> tuple[str, ...]:
     """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt."""
-    cost, unit = cases.chosen["cost"], "" if spec is None else spec.unit
-    resampling = Resampling(len(cost), block=min(block, len(cost)))
-    constant = "one action per site for all its cases" if each_site else "one action for all cases"
-    rivals = {"today's actions": None if cases.today is None else cases.today["cost"]}
-    rivals[constant] = cases.chosen["climatology_cost"]
-    said = []
-    for who, rival in rivals.items():
-        if rival is None or not np.isfinite(rival).any():
-            continue
-        ours, theirs = sides = resampling.pair(cost[None, None], rival[None, None])
-        change = (ours - theirs).interval()
-        proven = change.low > 0 and np.isfinite(rival).sum() >= LEAST_BLOCKS * resampling.block
-        if proven or (who == constant and change.mean > _ROUNDING * abs(ours.estimate)):
-            said.append(cheaper_sentence(who, "these cases", sides, unit, bool(proven)))
-    return tuple(said)
+    cost = cases.chosen["cost"]
+    return tuple(
+        policy_warnings(
+            cost,
+            None if cases.today is None else cases.today["cost"],
+            cases.chosen["climatology_cost"],
+            Resampling(len(cost), block=min(block, len(cost))),
+            "" if spec is None else spec.unit,
+            "these cases",
+            "one action per site for all its cases" if each_site else "one action for all cases",
+        )
+    )
 
 
 def evaluate_fit(

@@ -1,6 +1,5 @@
 """From a table and a cost to a fitted forecaster, judged on held-out rows; and the same again on new data."""
 
-import json
 import platform
 import shutil
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ import torch
 import stakes
 from stakes.artifacts.cost import chosen_cost
 from stakes.artifacts.fits import AboutFit, load_bundle, save_bundle
-from stakes.artifacts.folder import is_saved, read_manifest, record_file
+from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_manifest, record_file
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
@@ -33,11 +32,10 @@ from stakes.files import locked, read_json, write_json
 from stakes.forecasting.answers import require_one_decision_maker
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.json_values import json_value
-from stakes.reports.comparison import JudgedFit
-from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
-from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
-from stakes.reports.selection_text import CHANGES, shown_selection
+from stakes.reports.comparison import EVALUATION, Comparison, comparison_of_bundle, comparison_of_fit
+from stakes.reports.report import REPORT, write_comparison
+from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
+from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.execution import Execution, stop_on_interrupt
@@ -77,7 +75,7 @@ class FitResult:
         if self.selection is None:
             return (judged, *many)
         title = f"model selection on {self.selection.cases:,} validation cases: {CHANGES}"
-        return ((title, shown_selection(self.selection, self.unit, refitted=True)), judged, *many)
+        return ((title, shown_selection(self.selection, self.unit)), judged, *many)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
@@ -168,36 +166,35 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
         study, parts = judgement.study(), judgement.parts
         by_parameter = judge_by_parameter(forecaster, test, judgement.block)
-        study.save(out / "evaluation")
+        study.save(out / EVALUATION)
         save_cases(out, test)
         forecaster.selection_ = forecaster.tested_selection(test.feature_table, test.outcome_table, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
-    about = _about(inputs, headroom, metrics, forecaster, execution) | {"parts": to_plain(parts) if parts else None}
-    about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
+    about = replace(_about(inputs, headroom, metrics, forecaster, execution), parts=parts, by_parameter=by_parameter)
     save_moments(out, inputs.served.feature_table)
     if forecaster.selection_ is not None:
         write_json(out / _SELECTION, forecaster.selection_.record())
-    kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
-    judged = None
+    comparison = None
     if study is not None:
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
-        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.selection_)
-        about |= {"alarms": alarm_sentences(judged)}
-    save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
-    return _finished(inputs, out, AboutFit.read(kept), judged, forecaster)
+        frontier, selection = forecaster.frontier_, forecaster.selection_
+        comparison = comparison_of_fit(study, about, inputs.cost, words, frontier, selection)
+        about = replace(about, alarms=warning_sentences(comparison))
+    save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=to_plain(about))
+    return _finished(inputs, out, about, comparison, forecaster)
 
 
 def _kept(inputs: FitInputs, out: Path) -> FitResult:
     """What a finished fit said."""
     bundle = load_bundle(out, cost=inputs.cost)
-    judged = judged_fit_of(bundle, out) if bundle.known.metrics else None
-    return _finished(inputs, out, bundle.known, judged, bundle.forecaster)
+    comparison = comparison_of_bundle(bundle, out) if bundle.known.metrics else None
+    return _finished(inputs, out, bundle.known, comparison, bundle.forecaster)
 
 
 def _finished(
-    inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit | None, forecaster: DecisionAwareForecaster
+    inputs: FitInputs, out: Path, about: AboutFit, comparison: Comparison | None, forecaster: DecisionAwareForecaster
 ) -> FitResult:
     """What is left to do once the bundle is saved, and what the fit says."""
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
@@ -206,9 +203,9 @@ def _finished(
     others = [name for name in (FEATURE_MOMENTS, _SELECTION) if (out / name).is_file()]
     if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
         record_file(out, *fresh)
-    if judged is not None and not (out / REPORT).exists():
-        write_fit_report(judged, out)
-    said, weight, unit = _sentences(about, judged, out), forecaster.decision_weight_, inputs.spec.unit
+    if comparison is not None and not (out / REPORT).exists():
+        write_comparison(comparison, out)
+    said, weight, unit = _sentences(about, comparison, out), forecaster.decision_weight_, inputs.spec.unit
     by_parameter = _by_parameter(inputs, about)
     return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.selection_, by_parameter)
 
@@ -242,45 +239,36 @@ def _about(
     metrics: Mapping[str, Any],
     forecaster: DecisionAwareForecaster,
     execution: Execution,
-) -> dict[str, Any]:
+) -> AboutFit:
     quality = inputs.cases.quality
     before_test, _ = inputs.split
     outcomes = before_test.outcome.numpy()
     every = -(-len(outcomes) // _OUTCOMES_KEPT)
     settings = {field.name: to_plain(getattr(inputs.request, field.name)) for field in fields(FitSettings)}
-    return {
-        "data": {
-            "file": Path(inputs.request.data).name,
-            "rows": quality.rows,
-            "sha256": inputs.sha256,
-            "first": quality.first,
-            "last": quality.last,
-        },
-        "metrics": metrics,
-        "headroom": None if headroom is None else to_plain(headroom),
-        "quality": to_plain(quality),
-        "outcomes": outcomes[::every].tolist(),
-        "reason": _reason(forecaster),
-        "bounds": _bounds(forecaster),
-        "leaks": forecaster.leaks_,
-        "correction": _correction(forecaster),
-        "fitted": _fitted(inputs.served),
-        "settings": {"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
-        "provenance": {
-            "data": Path(inputs.request.data).name,
+    times = inputs.served.times
+    first, last = (None, None) if times is None else (str(times[0]), str(times[-1]))
+    file = Path(inputs.request.data).name
+    return AboutFit(
+        data=DataFingerprint(file, quality.rows, inputs.sha256, quality.first, quality.last),
+        metrics=dict(metrics),
+        headroom=headroom,
+        quality=quality,
+        outcomes=tuple(map(tuple, outcomes[::every].tolist())),
+        reason=_reason(forecaster),
+        bounds=_bounds(forecaster),
+        leaks=forecaster.leaks_,
+        correction=_correction(forecaster),
+        fitted=FittedSpan(len(inputs.served), first, last),
+        settings={"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
+        provenance={
+            "data": file,
             "stakes": stakes.__version__,
             "torch, numpy, pandas": f"{torch.__version__}, {np.__version__}, {pd.__version__}",
             "python": platform.python_version(),
             "trained on": execution.resolved_device,
             **({"fitted on": inputs.served_sentence} if metrics else {}),
         },
-    }
-
-
-def _fitted(cases: TableCases) -> dict[str, Any]:
-    """How many cases the fit saw, and from when to when."""
-    first, last = (None, None) if cases.times is None else (str(cases.times[0]), str(cases.times[-1]))
-    return {"cases": len(cases), "first": first, "last": last}
+    )
 
 
 def _reason(forecaster: DecisionAwareForecaster) -> str:
@@ -299,16 +287,16 @@ def _correction(forecaster: DecisionAwareForecaster) -> str:
     return "" if correction is None else correction_sentence(correction, forecaster.target_names_)
 
 
-def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
-    """What speaks against the forecast, what was selected and why, and how it did on the test cases."""
+def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tuple[str, ...]:
+    """What to do, what speaks against it, what was selected and why, and how it did on the test cases."""
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
-    if judged is None:
+    if comparison is None:
         return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
-    if judged.selection is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
-        sentences.append(verdict(judged)[0])
-    others = (*today_sentence(judged), judged.provenance["fitted on"])
-    return (*alarm_sentences(judged), *sentences, *others, f"Report: {out / REPORT}")
+    if comparison.weight or comparison.frontier is None:  # else the reason says it
+        sentences += weight_sentences(comparison)[:1]
+    sentences += [cost_sentences(comparison), comparison.provenance["fitted on"]]
+    return (headline(comparison), *warning_sentences(comparison), *sentences, f"Report: {out / REPORT}")
 
 
 _NOT_COMPARED = "The old forecast and the new one are not compared"

@@ -88,13 +88,9 @@ def refit_with(
 
 def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
+    from stakes.reports.comparison import comparison_of_folder
+    from stakes.reports.report import write_comparison
+
     opened = open_as_judged(folder, cost)
-    if opened.kind == "recalibration":
-        from stakes.reports.recalibration_report import write_recalibration_report
-
-        with user_cost_errors(opened.recalibrator.cost):
-            return write_recalibration_report(opened, folder, out)
-    from stakes.reports.fit_report import judged_fit_of, write_fit_report
-
-    with user_cost_errors(opened.forecast.cost):
-        return write_fit_report(judged_fit_of(opened, folder), folder, out)
+    with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.recalibrator.cost):
+        return write_comparison(comparison_of_folder(opened, folder), folder, out)

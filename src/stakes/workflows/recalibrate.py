@@ -40,14 +40,10 @@ from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.decisions import decision_notes, decision_table
 from stakes.forecasting.selection import past_parts
-from stakes.reports.recalibration_report import (
-    judged_recalibration_of,
-    recalibration_alarms,
-    selected_sentences,
-    summary_sentences,
-    write_recalibration_report,
-)
-from stakes.reports.selection_text import CHANGES, shown_selection
+from stakes.reports.comparison import Comparison, comparison_of_recalibration
+from stakes.reports.report import write_comparison
+from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
+from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text, number_text
 from stakes.workflows.decide import DecidedCases, overlap_notes
@@ -171,12 +167,12 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     recalibration = Recalibration(
         recalibrator=recalibrator, cost_spec=spec, layout=layout, about=about, judged=recalibrator.judged_
     )
-    if recalibration.judged is not None:
-        alarms = recalibration_alarms(judged_recalibration_of(recalibration))
-        about = replace(about, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
-        recalibration = replace(recalibration, about=about)
+    comparison = None if recalibration.judged is None else comparison_of_recalibration(recalibration)
+    alarms = () if comparison is None else warning_sentences(comparison)
+    about = replace(about, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
+    recalibration = replace(recalibration, about=about)
     save_recalibration(out, recalibration)
-    sentences = (*_worth(recalibration, out), *selected_sentences(recalibrator.selection_), *new_notes)
+    sentences = (*_worth(comparison, out), *selection_sentences(recalibrator.selection_), *new_notes)
     return RecalibrateResult(out, recalibration, sentences), given
 
 
@@ -191,14 +187,15 @@ def _form(given: ForecastSet, layout: ForecastLayout) -> str:
     return f"{count_text(given.members.shape[1], 'member')}{targets}"
 
 
-def _worth(recalibration: Recalibration, out: Path) -> tuple[str, ...]:
+def _worth(comparison: Comparison | None, out: Path) -> tuple[str, ...]:
     """What the test cases say, which the report tells at length; it is written here."""
-    if recalibration.judged is None:
+    if comparison is None:
         return (
             "There are too few past cases to put any aside: nobody knows what this is worth, and there is no report.",
         )
-    write_recalibration_report(recalibration, out)
-    return summary_sentences(judged_recalibration_of(recalibration))
+    write_comparison(comparison, out)
+    others = (cost_sentences(comparison), *risk_sentences(comparison))
+    return (headline(comparison), *warning_sentences(comparison), *others)
 
 
 def _require_free(out: Path, force: bool) -> None:

@@ -1,24 +1,22 @@
 """The report of a fit in a real browser, on a desk and on a phone."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from browsers import SIZES, click_all, emulate, requests, resize, shown
-from invented_fits import invented_fit, invented_selection
+from invented_fits import invented_fit
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from stakes.reports.fit_report import build_fit_report
 from stakes.reports.page import write_report
+from stakes.reports.report import build_report
 
 
 @pytest.fixture(scope="module")
 def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     path = tmp_path_factory.mktemp("fit") / "report.html"
-    told = invented_fit(cases=300)
-    write_report(build_fit_report(replace(told, selection=invented_selection(told, "decision"))), path)
+    write_report(build_report(invented_fit(cases=300, selected="decision")), path)
     requests(chrome)
     chrome.get(path.as_uri())
     yield chrome
@@ -50,4 +48,4 @@ def test_every_panel_is_seen(page: webdriver.Chrome, width: int, height: int, sc
         assert box["width"] > (0.8 * room if width < 500 else 350)  # as wide as a phone, or as drawn
     below = [second["y"] > first["y"] + 50 for first, second in pairwise(boxes)]
     assert all(below) == (width < 500)
-    assert shown(page, "#section-verdict h2") == ["Does decision-aware training pay here?"]
+    assert shown(page, "#section-policies h2") == ["Does decision-aware training pay here?"]
