@@ -23,7 +23,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions.solve import case_bounds, expected_cost_of, member_costs
+from stakes.actions.certificates import case_bounds, expected_cost_of, member_costs
 from stakes.costs.cost import closed_form_of, require_bounds, require_cost, total_of
 from stakes.errors import CostError, ShapeError
 

@@ -6,14 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.actions.solve import (
-    case_bounds,
-    check_stated_convexity,
-    expected_cost_of,
-    optimal_action,
-    slope_with_rounding,
-    solve_action,
-)
+from stakes.actions.certificates import case_bounds, check_stated_convexity, expected_cost_of, slope_with_rounding
+from stakes.actions.solve import optimal_action, solve_action
 from stakes.argument_checks import check_finite, check_samples
 from stakes.costs.cost import (
     Cost,

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from stakes.actions.certificates import case_bounds, interior_and_residual, member_costs, reach_of
 from stakes.actions.scalar_solvers import NewtonBisection, Solver
-from stakes.actions.solve import case_bounds, interior_and_residual, member_costs, reach_of
 from stakes.costs.cost import (
     ActionSolution,
     Cost,

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from stakes.costs.member_weights import counted
 from stakes.errors import CostError
-from stakes.programs.gradient import implicit_change
+from stakes.programs.implicit_gradient import implicit_change
 from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, largest
 from stakes.programs.recourse import ChargedRecourse
 from stakes.programs.scenario_program import ScenarioProgram, SolvedProgram, warn_of_parameters

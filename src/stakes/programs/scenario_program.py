@@ -13,7 +13,7 @@ from stakes.argument_checks import check_finite, known_false, known_on_host, sho
 from stakes.costs.cost import ActionSolution, VectorCost, unwrapped
 from stakes.costs.member_weights import counted, mean_of_members
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesWarning
-from stakes.programs.gradient import implicit_change
+from stakes.programs.implicit_gradient import implicit_change
 from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, recourse_alone, tidied
 from stakes.programs.recourse import Recourse, split
 
