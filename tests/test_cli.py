@@ -51,7 +51,7 @@ def test_every_command_is_a_file() -> None:
     listed = {name for name in stakes.cli.app if not name.startswith("-")}
     assert listed == set(COMMANDS.split())
     files = {path.stem.replace("_", "-") for path in (Path(stakes.__file__).parent / "cli").glob("[a-z]*.py")}
-    assert files - listed == {"flags", "fit-flags", "ensemble-flags", "output"}
+    assert files - listed == {"flags", "output"}
 
 
 def test_the_command_is_installed() -> None:

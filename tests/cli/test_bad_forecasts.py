@@ -57,7 +57,7 @@ FORECASTS: dict[str, tuple[str, str]] = {
         rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"),
         "fall where their levels rise, in 3 of 3",
     ),
-    "quantiles_all_missing": (rows("q10,q50,q90", ",2,3", "1,,3"), "no case without missing quantiles, of 2"),
+    "quantiles_all_missing": (rows("q10,q50,q90", ",2,3", "1,,3"), "all 2 cases of 'given.csv' lack quantiles"),
     "an_infinite_quantile": (rows("q10,q50,q90", "1,2,inf"), "column 'q90' must be finite, got inf in data row 1"),
     "words_among_quantiles": (rows("q10,q50,q90", "1,2,high"), "has text in the column 'q90'"),
     "quantiles_beside_the_outcome": (rows("q10,q50,q90,load", "1,2,3,2"), "'load', which names no level"),
@@ -75,10 +75,10 @@ FORECASTS: dict[str, tuple[str, str]] = {
         "time,m1,m2\n2020-01-01T00:00+02:00,1,2\n2020-01-01 06:00,1,2\n",
         "a time zone in every row or in none, but data rows 1 and 2 differ",
     ),
-    "a_member_that_is_never_there": (rows("m1,m2,m3", "1,,3", "2,,4"), "no case without missing members, of 2"),
+    "a_member_that_is_never_there": (rows("m1,m2,m3", "1,,3", "2,,4"), "all 2 cases of 'given.csv' lack members"),
     "members_that_come_and_go": (
         "time,number,x\n2020-01-01,0,1\n2020-01-02,1,3\n",
-        "no case without missing members, of 2",
+        "all 2 cases of 'given.csv' lack members",
     ),
     "a_member_twice": ("time,number,x\n2020-01-01,0,1\n2020-01-01,0,2\n", "has member 0 of case 2020-01-01"),
     "two_models_in_one_table": (
@@ -149,7 +149,7 @@ PASTS: dict[str, tuple[str, str, str]] = {
     "outcomes_where_forecasts_are_missing": (
         rows(HEAD, "1,2,3,", ",,,4"),
         "",
-        "no case has all of members and an outcome",
+        "all 2 cases of 'given.csv' lack members or an outcome",
     ),
     "outcomes_in_words": (rows(HEAD, "1,2,3,wet"), "", "column 'y' must hold numbers, got 'wet' in data row 1"),
     "an_infinite_outcome": (rows(HEAD, "1,2,3,inf"), "", "column 'y' must be finite, got inf in data row 1"),

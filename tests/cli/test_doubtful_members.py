@@ -75,7 +75,7 @@ def test_outcomes_are_told_by_evaluate() -> None:
     seen.loc[3, "b04"] = -999
     seen.to_csv("seen.csv", index=False)
     errors = notes("evaluate", loads(), "--outcomes", "seen.csv")
-    assert "note: 'seen.csv' has -999 in 'b04', case 2020-01-04 00:00:00, beyond all other" in errors
+    assert "note: 'seen.csv' has -999 in 'b04', data row 4, beyond all other" in errors
 
 
 def test_recalibrate_and_its_decisions_tell_of_members_too() -> None:

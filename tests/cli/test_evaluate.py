@@ -83,7 +83,7 @@ def test_members_without_times_need_as_many_outcomes() -> None:
     code, output, _ = called(*WORDS, "--json")
     assert (code, json.loads(output)["cases"]) == (0, 60)
     pd.read_csv("outcomes.csv").iloc[1:].to_csv("outcomes.csv", index=False)
-    assert "has 59 rows, but the members have 60 cases" in complaint(*WORDS)
+    assert "has 59 rows, but the forecasts 60" in complaint(*WORDS)
 
 
 def test_the_constant_action_is_the_best_in_hindsight() -> None:
@@ -117,7 +117,7 @@ def test_cases_without_an_outcome_are_left_out_and_told() -> None:
     table.to_csv("outcomes.csv", index=False)
     code, output, errors = called(*WORDS, "--json")
     assert (code, json.loads(output)["cases"]) == (0, 55)
-    assert "note: 5 of 60 cases have no outcome and are left out\n" in errors
+    assert "note: 5 of 60 cases lack an outcome and are left out\n" in errors
 
 
 BOUNDED = """
@@ -339,7 +339,7 @@ def test_an_outcome_of_one_site_that_looks_like_a_code_is_told() -> None:
     table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
     table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
     errors = called(*WORDS[:-1], "newsvendor:underage=3,overage=1,upper=400", "--sites", "each")[2]
-    assert "has -999 in 'west', case 2020-01-23 00:00:00, west" in errors
+    assert "has -999 in 'power', data row 45," in errors
 
 
 def test_a_forecast_that_is_worse_than_one_action_is_told_with_the_table() -> None:

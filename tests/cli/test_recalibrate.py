@@ -60,7 +60,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert (code, errors) == (0, "")
     record = json.loads(output)
     assert record["candidate"] in ("bias_and_spread", "linear")
-    assert load_recalibration(Path("wind")).layout.today == "done"
+    assert load_recalibration(Path("wind")).layout.today == ("done",)
 
 
 def test_what_is_saved_decides_as_what_was_fitted(recalibrated: Path) -> None:
@@ -284,7 +284,9 @@ def test_the_quantiles_that_decide_writes_are_selected_as_a_range_and_as_a_list(
         words = ("recalibrate", "past.csv", "--forecast", asked, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
         code, _, errors = called(*words)
         assert code == 0, errors
-        assert load_recalibration(Path("wind")).layout.levels == tuple(map(float, levels))
+        learned = load_recalibration(Path("wind")).layout.learned
+        assert learned is not None
+        assert learned.levels == tuple(map(float, levels))
 
 
 @pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")

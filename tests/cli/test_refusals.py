@@ -19,7 +19,7 @@ MEMBERS: dict[str, tuple[str | bytes, str]] = {
     "twice_a_time": ("time,a,b\n2020-01-01,1,2\n2020-01-01,3,4\n", "more than once"),
     "text_in_a_cell": ("time,a,b\n2020-01-01,1,2\n2020-01-02,3,many\n2020-01-03,1,2\n", "got 'many' in data row 2"),
     "infinite": ("time,a,b\n2020-01-01,1,inf\n", "must be finite"),
-    "all_missing": ("time,a,b\n2020-01-01,,\n", "no case without missing members"),
+    "all_missing": ("time,a,b\n2020-01-01,,\n", "all 1 cases of 'some.csv' lack members"),
     "ambiguous_time": ("time,a,b\n01.02.2020,1,2\n", "must hold ISO times"),
     "only_times": ("time\n2020-01-01\n", "has no column of members"),
     "with_outcomes": ("time,a,obs\n2020-01-01,1,2\n", "looks like no member"),
@@ -41,8 +41,8 @@ def test_members_that_cannot_be_used(command: str, name: str) -> None:
 OUTCOMES: dict[str, tuple[str, str]] = {
     "another_period": ("time,power\n1999-01-01,0.5\n", "has no outcome for"),
     "several_columns": ("time,north,south\n2020-01-01,0.5,0.6\n", "has no column 'outcome'"),
-    "no_times": ("power\n0.5\n", "has no column of times or cases"),
-    "labels_for_times": ("case,power\na,0.5\n", "but the members have times"),
+    "no_times": ("power\n0.5\n", "cases by their place, but the forecasts theirs by time"),
+    "labels_for_times": ("case,power\na,0.5\n", "cases by label, but the forecasts theirs by time"),
     "text": ("time,power\n2020-01-01,windy\n", "has no column 'outcome'"),
     "empty": ("", "is empty"),
 }
@@ -63,7 +63,7 @@ def test_outcomes_that_are_all_missing() -> None:
     times = [line.partition(",")[0] for line in Path("members.csv").read_text().splitlines()[1:]]
     Path("some.csv").write_text("\n".join(["time,outcome", *(f"{time}," for time in times)]))
     said = complaint("evaluate", "--members", "members.csv", "--outcomes", "some.csv", "--cost", COST)
-    assert "no outcome of the members' cases" in said
+    assert "has no outcome in outcome for any of the forecasts" in said
 
 
 def test_one_member_cannot_be_evaluated() -> None:

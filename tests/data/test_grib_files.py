@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from forecast_files import read
 
-from stakes.data.forecasts.forecast_set import ForecastLayout
-from stakes.data.forecasts.members import read_members
-from stakes.data.forecasts.past_forecasts import read_past
+from stakes.data.forecasts.layout import ForecastLayout
+from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.gridded_files import read_grib
 from stakes.errors import NetCDFError, StakesError
 
@@ -69,7 +69,7 @@ def written(folder: Path, content: bytes) -> Path:
 
 def test_members_at_a_point_of_a_grid(tmp_path: Path) -> None:
     path = written(tmp_path, ensemble([1, 2, 3]))
-    forecast = read_members(path, points=[(51.2, 5.9)])
+    forecast = read(path, point=((51.2, 5.9),))
     np.testing.assert_allclose(forecast.members[..., 0], VALUES[1:, :, 1, 2].T, atol=0.01)  # packed into few bits
     assert forecast.index.tolist() == [pd.Timestamp("2020-01-02"), pd.Timestamp("2020-01-03")]
     assert (forecast.targets, forecast.notes[1]) == (
@@ -81,13 +81,13 @@ def test_members_at_a_point_of_a_grid(tmp_path: Path) -> None:
 
 def test_the_control_is_a_member(tmp_path: Path) -> None:
     path = written(tmp_path, ensemble([2, 1]) + ensemble([0], "cf"))
-    forecast = read_members(path, points=[(52.0, 4.0)])
+    forecast = read(path, point=((52.0, 4.0),))
     np.testing.assert_allclose(forecast.members[..., 0], VALUES[:3, :, 0, 0].T, atol=0.01)
 
 
 def test_a_single_time(tmp_path: Path) -> None:
     fields = [message(member, 24, VALUES[member, 0]) for member in range(4)]
-    ensemble = read_members(written(tmp_path, b"".join(fields)), points=[(52.0, 4.0)])
+    ensemble = read(written(tmp_path, b"".join(fields)), point=((52.0, 4.0),))
     assert (ensemble.members.shape, ensemble.index[0]) == ((1, 4, 1), pd.Timestamp("2020-01-02"))
 
 
@@ -101,7 +101,7 @@ REFUSED = {
 @pytest.mark.parametrize(("content", "expected"), REFUSED.values(), ids=REFUSED)
 def test_files_that_are_refused(tmp_path: Path, content: bytes, expected: str) -> None:
     with pytest.raises(StakesError, match=expected) as caught:
-        read_members(written(tmp_path, content), points=[(52.0, 4.0)])
+        read(written(tmp_path, content), point=((52.0, 4.0),))
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -115,7 +115,7 @@ def test_past_runs_know_when_they_were_made(tmp_path: Path) -> None:
     path = written(tmp_path, content)
     times = ["2020-01-02", "2020-01-03"]
     pd.DataFrame({"date": times, "t": [-3.0, -2.5]}).to_csv(tmp_path / "seen.csv", index=False)
-    layout = ForecastLayout(("t",), own_file=True, points=((51.0, 6.0),), unit="degC")
+    layout = ForecastLayout(outcomes=("t",), own_file=True, point=((51.0, 6.0),), unit="degC")
     given, _ = read_past(layout, tmp_path / "seen.csv", path)
     np.testing.assert_allclose(given.members[..., 0], VALUES[:, :, 1, 2].T - 273.15, atol=0.01)
     assert given.leads is not None

@@ -5,45 +5,41 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from forecast_files import read, written
 
-from stakes.data.forecasts.members import read_members
 from stakes.errors import StakesError, TableError
 
 HUB = "reference_date,location,horizon,target,target_end_date,output_type,output_type_id,value\n"
 
 
-def written(folder: Path, content: str) -> Path:
-    (folder / "a.csv").write_text(content, encoding="utf-8")
-    return folder / "a.csv"
-
-
 def test_samples_as_neuralforecast_has_them(tmp_path: Path) -> None:
     rows = "a,2020-01-01,1,5\na,2020-01-01,0,4\nb,2020-01-01,0,40\nb,2020-01-01,1,50\n"
     path = written(tmp_path, f"unique_id,ds,sample_id,NHITS\n{rows}")
-    ensemble = read_members(path)
+    ensemble = read(path)
     assert (ensemble.members.tolist(), ensemble.targets) == ([[[4, 40], [5, 50]]], ("a", "b"))
     assert (ensemble.index.name, ensemble.index[0]) == ("ds", pd.Timestamp("2020-01-01"))
     assert "2 sites, a, b, are one decision" in ensemble.notes[1]
-    each = read_members(path, sites="each")
+    each = read(path, sites="each")
     assert each.members[..., 0].tolist() == [[4, 5], [40, 50]]
-    one = read_members(written(tmp_path, "unique_id,ds,sample_id,NHITS\na,7,s1,4\na,7,s0,5\n"))
+    one = read(written(tmp_path, "unique_id,ds,sample_id,NHITS\na,7,s1,4\na,7,s0,5\n"))
     assert (one.members.tolist(), one.index.tolist(), one.targets) == ([[[5], [4]]], [7], ("NHITS",))
 
 
 def test_quantiles_as_chronos_has_them(tmp_path: Path) -> None:
     header = "item_id,timestamp,target_name,predictions,0.1,0.5,0.9\n"
     path = written(tmp_path, f"{header}shop,2020-01-01,sales,2,1,2,5\nshop,2020-01-02,sales,2,2,3,4\n")
-    ensemble = read_members(path)
-    assert (ensemble.levels, len(ensemble.index), ensemble.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    ensemble = read(path)
+    assert (len(ensemble.index), ensemble.targets) == (2, ("outcome",))
+    assert "3 quantiles, levels 0.1 to 0.9" in ensemble.notes[0]
     assert ensemble.notes[2:] == (
         "taken as coordinates and left out: item_id, target_name",
         "left out beside the quantiles: predictions",
     )
     several = written(tmp_path, f"{header}a,2020-01-01,sales,2,1,2,5\nb,2020-01-01,sales,2,10,20,50\n")
     with pytest.raises(TableError, match=r"has quantiles of 2 sites, a, b: .*--sites each .*--sites a for one"):
-        read_members(several)
-    assert read_members(several, sites=["b"]).targets == ("b",)
-    each = read_members(several, sites="each")
+        read(several)
+    assert read(several, sites=("b",)).targets == ("b",)
+    each = read(several, sites="each")
     assert (each.index.names, [site for _, site in each.index]) == (["timestamp", "site"], ["a", "b"])
 
 
@@ -55,11 +51,9 @@ def hub(kind: str, *cells: tuple[str, str, object, float]) -> str:
 def test_quantiles_of_a_hub(tmp_path: Path) -> None:
     cells = [("US", f"2020-01-0{day}", level, 10 * day + 10 * level) for day in (2, 1) for level in (0.9, 0.1, 0.5)]
     mean = "2020-01-01,US,1,flu,2020-01-02,mean,NA,25\n"
-    ensemble = read_members(written(tmp_path, HUB + mean + hub("quantile", *cells)))
-    assert (ensemble.levels, ensemble.index.tolist()) == (
-        (0.1, 0.5, 0.9),
-        [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")],
-    )
+    ensemble = read(written(tmp_path, HUB + mean + hub("quantile", *cells)))
+    assert ensemble.index.tolist() == [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")]
+    assert "3 quantiles, levels 0.1 to 0.9" in ensemble.notes[0]
     middle = np.searchsorted(np.cumsum(ensemble.weights), 0.5)
     assert ensemble.members[:, middle, 0].tolist() == [15, 25]
     assert "left out beside the output_type quantile: mean" in ensemble.notes
@@ -68,41 +62,39 @@ def test_quantiles_of_a_hub(tmp_path: Path) -> None:
 def test_samples_of_a_hub_keep_their_identity_across_sites(tmp_path: Path) -> None:
     cells = [("06", "2020-01-02", "s1", 1), ("36", "2020-01-02", "s2", 20), ("36", "2020-01-02", "s1", 10)]
     cells += [("06", "2020-01-02", "s2", 2)]
-    ensemble = read_members(written(tmp_path, HUB + hub("sample", *cells)))
+    ensemble = read(written(tmp_path, HUB + hub("sample", *cells)))
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]]]
     both = written(tmp_path, HUB + hub("sample", *cells) + hub("quantile", ("06", "2020-01-02", 0.1, 1)))
     with pytest.raises(TableError, match="has quantiles and samples; --read-as quantiles or --read-as members says"):
-        read_members(both)
-    assert read_members(both, read_as="members").members.tolist() == [[[1, 10], [2, 20]]]
+        read(both)
+    assert read(both, read_as="members").members.tolist() == [[[1, 10], [2, 20]]]
 
 
 def test_cases_of_a_hub_without_dates_are_horizons(tmp_path: Path) -> None:
     rows = [f"US,{ahead},quantile,{level},{ahead + level}" for ahead in (2, 1) for level in (0.1, 0.9)]
-    ensemble = read_members(written(tmp_path, "location,horizon,output_type,output_type_id,value\n" + "\n".join(rows)))
+    ensemble = read(written(tmp_path, "location,horizon,output_type,output_type_id,value\n" + "\n".join(rows)))
     assert (ensemble.index.name, ensemble.index.tolist()) == ("horizon", [1, 2])
 
 
 def test_a_column_of_levels(tmp_path: Path) -> None:
-    ensemble = read_members(
-        written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2)))
-    )
-    assert (ensemble.levels, ensemble.targets) == ((0.2, 0.9), ("load",))
+    ensemble = read(written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2))))
+    assert ensemble.notes[0] == "1 cases of 2 quantiles, levels 0.2 to 0.9, targets load"
     assert ensemble.notes[1] == "read as quantiles, with lines between the levels and exponential tails beyond"
 
 
 def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:
     rows = "2020-01-02,north,1,2\n2020-01-02,west,10,20\n2020-01-01,west,30,40\n2020-01-01,north,3,4\n"
-    ensemble = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}"))
+    ensemble = read(written(tmp_path, f"time,site,m1,m2\n{rows}"))
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
     assert (ensemble.targets, ensemble.index[0]) == (("north", "west"), pd.Timestamp("2020-01-02"))
     farms = written(tmp_path, f"time,farm,m1,m2\n{rows}")
     with pytest.raises(StakesError, match=r"has text in the column 'farm'; .* --site says"):
-        read_members(farms)
-    assert read_members(farms, site="farm").targets == ("north", "west")
-    alone = read_members(written(tmp_path, "site,m1,m2\nnorth,1,2\nwest,10,20\n"), sites="each")
+        read(farms)
+    assert read(farms, site="farm").targets == ("north", "west")
+    alone = read(written(tmp_path, "site,m1,m2\nnorth,1,2\nwest,10,20\n"), sites="each")
     assert (alone.index.names, alone.members[..., 0].tolist()) == (["row", "site"], [[1, 2], [10, 20]])
-    gap = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}2020-01-03,west,5,6\n"))
-    assert gap.notes[-1] == "1 of 3 cases have missing members and are left out"
+    gap = read(written(tmp_path, f"time,site,m1,m2\n{rows}2020-01-03,west,5,6\n"))
+    assert gap.notes[-1] == "1 of 3 cases lack members and are left out"
 
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -142,15 +134,21 @@ REFUSED: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize(("content", "expected"), REFUSED.values(), ids=REFUSED)
 def test_tables_that_cannot_be_read(tmp_path: Path, content: str, expected: str) -> None:
     with pytest.raises(StakesError, match=expected) as caught:
-        read_members(written(tmp_path, content))
+        read(written(tmp_path, content))
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_one_column_of_values_beside_sites(tmp_path: Path) -> None:
     path = written(tmp_path, "site,time,number,load,wind\na,2020-01-01,0,1,2\nb,2020-01-01,0,1,2\n")
     with pytest.raises(TableError, match="must have one column of values beside that of sites, got load, wind"):
-        read_members(path, targets=["load", "wind"])
-    assert read_members(path, targets=["load"]).targets == ("a", "b")
+        read(
+            path,
+            outcomes=(
+                "load",
+                "wind",
+            ),
+        )
+    assert read(path, outcomes=("load",)).targets == ("a", "b")
 
 
 def test_a_column_with_a_word_among_its_numbers_is_not_left_out(tmp_path: Path) -> None:
@@ -158,5 +156,5 @@ def test_a_column_with_a_word_among_its_numbers_is_not_left_out(tmp_path: Path) 
     path = written(tmp_path, f"case,member,calamari,fish\n{rows}")
     for targets in ((), ("calamari", "fish")):
         with pytest.raises(TableError, match="column 'fish' must hold numbers, got 'sold out' in data row 2"):
-            read_members(path, targets=targets)
-    assert read_members(path, targets=("calamari",)).targets == ("calamari",)
+            read(path, outcomes=targets)
+    assert read(path, outcomes=("calamari",)).targets == ("calamari",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stakes.data.forecasts.members import matched_actions, matched_outcomes
+from stakes.data.forecasts.reading import matched_actions, matched_outcomes
 from stakes.errors import TableError
 from stakes.programs.schedules import ScheduleCost
 from stakes.programs.storage import ArbitrageCost

@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from forecast_files import read
 
 from stakes import ScheduleCost, ShortfallCost, cost_function
-from stakes.data.forecasts.members import read_members
 from stakes.errors import TableError
 
 VALUES = np.arange(6.0).reshape(2, 3)  # times, members
@@ -19,7 +19,7 @@ def netcdf(folder: Path, variables: dict[str, Any], coords: dict[str, Any] | Non
 
 @pytest.mark.parametrize("dimension", ["number", "member", "realization", "ensemble", "sample"])
 def test_dimensions_of_members(tmp_path: Path, dimension: str) -> None:
-    ensemble = read_members(netcdf(tmp_path, {"power": (("time", dimension), VALUES, {"units": "MW"})}))
+    ensemble = read(netcdf(tmp_path, {"power": (("time", dimension), VALUES, {"units": "MW"})}))
     assert ensemble.members[..., 0].tolist() == VALUES.tolist()
     assert ensemble.notes[1] == "power is in MW, as the file says"
 
@@ -27,22 +27,22 @@ def test_dimensions_of_members(tmp_path: Path, dimension: str) -> None:
 def test_any_other_dimension_by_its_name(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"power": (("time", "draw"), VALUES)})
     with pytest.raises(TableError, match=r"it holds power \(time, draw\); --member-dimension says"):
-        read_members(path)
-    assert read_members(path, dimension="draw").members[..., 0].tolist() == VALUES.tolist()
+        read(path)
+    assert read(path, member_dimension="draw").members[..., 0].tolist() == VALUES.tolist()
     both = netcdf(tmp_path, {"power": (("number", "sample"), VALUES)})
     with pytest.raises(TableError, match="has the dimensions number, sample; --member-dimension says which"):
-        read_members(both)
-    assert read_members(both, dimension="sample").members[..., 0].tolist() == VALUES.tolist()
+        read(both)
+    assert read(both, member_dimension="sample").members[..., 0].tolist() == VALUES.tolist()
 
 
 def test_quantiles_along_a_dimension(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"power": (("quantile", "time"), VALUES.T[::-1])}, {"quantile": [0.9, 0.5, 0.1]})
-    ensemble = read_members(path)
-    assert ensemble.levels == (0.1, 0.5, 0.9)
+    ensemble = read(path)
+    assert "3 quantiles, levels 0.1 to 0.9" in ensemble.notes[0]
     middle = np.searchsorted(np.cumsum(ensemble.weights), 0.5)
     assert ensemble.members[:, middle, 0].tolist() == [1, 4]
     with pytest.raises(TableError, match="must have levels between 0 and 1 along the dimension 'quantile'"):
-        read_members(netcdf(tmp_path, {"power": (("quantile", "time"), VALUES.T)}))
+        read(netcdf(tmp_path, {"power": (("quantile", "time"), VALUES.T)}))
 
 
 GRID = {"latitude": [52.0, 51.0, 50.0], "longitude": [358.0, 359.0, 0.0, 1.0]}
@@ -51,25 +51,31 @@ GRID = {"latitude": [52.0, 51.0, 50.0], "longitude": [358.0, 359.0, 0.0, 1.0]}
 def test_points_of_a_grid(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((2, 5, 3, 4))
     path = netcdf(tmp_path, {"t2m": (("time", "number", "latitude", "longitude"), values)}, GRID)
-    one = read_members(path, points=[(51.2, -1.1)])  # 359 E
+    one = read(path, point=((51.2, -1.1),))  # 359 E
     assert one.members[..., 0].tolist() == values[:, :, 1, 1].tolist()
     assert one.targets == ("t2m",)
-    two = read_members(path, points=[(50.0, 1.0), (52.0, -2.0)])
+    two = read(
+        path,
+        point=(
+            (50.0, 1.0),
+            (52.0, -2.0),
+        ),
+    )
     np.testing.assert_array_equal(two.members, np.stack([values[..., 2, 3], values[..., 0, 0]], -1))
     assert two.targets == ("t2m[50 1]", "t2m[52 -2]")
     with pytest.raises(TableError, match=r"point must lie in the grid of .*, got \(20.0, 0.0\), 30 from any latitude"):
-        read_members(path, points=[(20.0, 0.0)])
+        read(path, point=((20.0, 0.0),))
     with pytest.raises(TableError, match=r"or labels along each, got time \(2\), latitude \(3\), longitude \(4\)"):
-        read_members(path)  # it has no times
+        read(path)  # it has no times
     with pytest.raises(TableError, match="has no dimension 'latitude' to choose points of"):
-        read_members(netcdf(tmp_path, {"a": (("time", "number"), VALUES)}), points=[(50.0, 0.0)])
+        read(netcdf(tmp_path, {"a": (("time", "number"), VALUES)}), point=((50.0, 0.0),))
 
 
 def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((3, 5, 2, 4))
     days = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
     coords = {"latitude": GRID["latitude"], "time": days, "longitude": GRID["longitude"]}
-    ensemble = read_members(netcdf(tmp_path, {"t2m": (("latitude", "number", "time", "longitude"), values)}, coords))
+    ensemble = read(netcdf(tmp_path, {"t2m": (("latitude", "number", "time", "longitude"), values)}, coords))
     assert ensemble.index.names == ["time", "latitude", "longitude"]
     assert ensemble.members.shape == (24, 5, 1)
     for case, members in zip(ensemble.index, ensemble.members, strict=True):
@@ -79,7 +85,7 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
     assert "there is a case for every time and latitude and longitude" in ensemble.notes[1]
     sited = {"p": (("time", "step", "number", "site"), values.reshape(2, 3, 5, 4))}
     labels = {"time": days, "step": [0, 6, 12], "site": ["a", "b", "c", "d"]}
-    each = read_members(netcdf(tmp_path, sited, labels), sites="each")
+    each = read(netcdf(tmp_path, sited, labels), sites="each")
     assert each.index.names == ["time", "step", "site"]
     assert each.index[5][1:] == (6, "p[b]")
     assert each.members[5, :, 0].tolist() == values.reshape(2, 3, 5, 4)[0, 1, :, 1].tolist()
@@ -88,14 +94,14 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
 def test_zarr_stores(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     xr.Dataset({"power": (("time", "number"), VALUES)}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
-    assert read_members(tmp_path / "a.zarr").members[..., 0].tolist() == VALUES.tolist()
+    assert read(tmp_path / "a.zarr").members[..., 0].tolist() == VALUES.tolist()
 
 
 def test_tables_have_no_dimensions(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("time,m1,m2\n2020-01-01,1,2\n")
-    for options in ({"dimension": "number"}, {"points": [(50.0, 0.0)]}):
+    for options in ({"member_dimension": "number"}, {"point": ((50.0, 0.0),)}):
         with pytest.raises(TableError, match=r"are of NetCDF files, but .*a.csv' is a table"):
-            read_members(tmp_path / "a.csv", **options)  # type: ignore[arg-type]
+            read(tmp_path / "a.csv", **options)
 
 
 HOURS = {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "hour": ["h00", "h01", "h02"]}
@@ -113,26 +119,26 @@ def test_any_dimension_may_be_that_of_the_parts(tmp_path: Path) -> None:
     for cost in (RAMP, own):
         refused = r"'hour' besides 'time', .*: --site hour makes it .*, --sites each decides"
         with pytest.raises(TableError, match=refused):
-            read_members(path, cost=cost)
-    assert read_members(path, cost=own, site="hour").members.shape == (2, 4, 3)
-    parts = read_members(path, cost=RAMP, site="hour")
+            read(path, cost=cost)
+    assert read(path, cost=own, site="hour").members.shape == (2, 4, 3)
+    parts = read(path, cost=RAMP, site="hour")
     assert parts.targets == ("h00", "h01", "h02")
     assert parts.members.shape == (2, 4, 3)
-    each = read_members(path, cost=RAMP, sites="each")
+    each = read(path, cost=RAMP, sites="each")
     assert each.members.shape == (6, 4, 1)
     assert "--site hour makes one decision about all along hour" in each.notes[1]
-    assert read_members(path, cost=ShortfallCost(5.0)).members.shape == (6, 4, 1)
+    assert read(path, cost=ShortfallCost(5.0)).members.shape == (6, 4, 1)
     with pytest.raises(TableError, match=r"'load' of .* has no dimension 'hours' for --site; did you mean 'hour'"):
-        read_members(path, site="hours")
+        read(path, site="hours")
     twice = netcdf(tmp_path, {"load": (("number", "hour"), VALUES)}, {"hour": ["a", "b", "a"]})
     with pytest.raises(TableError, match="must have different labels along the dimension 'hour', got a, b, a"):
-        read_members(twice, site="hour")
+        read(twice, site="hour")
 
 
 def test_several_variables_are_the_parts(tmp_path: Path) -> None:
     units = {"h00": "MW", "h01": "MW", "odd": "K"}
     path = netcdf(tmp_path, {name: (("time", "number"), VALUES, {"units": unit}) for name, unit in units.items()})
-    both = read_members(path, variable="h01, h00")
+    both = read(path, variable="h01, h00")
     assert both.targets == ("h01", "h00")
     assert both.members.shape == (2, 3, 2)
     assert both.notes[1] == "h01, h00 is in MW, as the file says"
@@ -142,19 +148,25 @@ def test_several_variables_are_the_parts(tmp_path: Path) -> None:
         "h00,h02": "has no variable 'h00,h02'",
     }.items():
         with pytest.raises(TableError, match=message):
-            read_members(path, variable=names)
+            read(path, variable=names)
     with pytest.raises(TableError, match="--variable names one, or those that one decision is about, as in h00,h01"):
-        read_members(path)
+        read(path)
 
 
 def test_points_and_variables_keep_the_order_in_which_they_are_named(tmp_path: Path) -> None:
     values = np.arange(12.0).reshape(2, 3, 1, 2)
     grid = {"latitude": [52.0], "longitude": [4.0, 5.0]}
     path = netcdf(tmp_path, {"t2m": (("time", "number", "latitude", "longitude"), values)}, grid)
-    points = read_members(path, points=[(52.0, 5.0), (52.0, 4.0)])
-    assert (points.targets, points.ordered) == (("t2m[52 5]", "t2m[52 4]"), True)
+    points = read(
+        path,
+        point=(
+            (52.0, 5.0),
+            (52.0, 4.0),
+        ),
+    )
+    assert points.targets == ("t2m[52 5]", "t2m[52 4]")
     path = netcdf(tmp_path, {f"h{hour}": (("time", "number"), values[..., 0, hour]) for hour in (0, 1)})
-    assert read_members(path, variable="h1,h0").targets == ("h1", "h0")
+    assert read(path, variable="h1,h0").targets == ("h1", "h0")
     path = netcdf(tmp_path, {"t2m": (("time", "number", "site"), values[:, :, 0])}, {"site": [7, 3]})
-    sites = read_members(path)
+    sites = read(path)
     assert (sites.targets, sites.members[0, 0].tolist()) == (("t2m[3]", "t2m[7]"), [1.0, 0.0])

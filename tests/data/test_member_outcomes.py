@@ -1,142 +1,143 @@
-from dataclasses import replace
+"""Which outcomes belong to which forecasts, where each has a file of its own and a case may lack nothing."""
+
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
+from forecast_files import read, written
 
-from stakes.data.forecasts.members import MembersFile, read_members, read_outcomes
-from stakes.errors import TableError
+from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.errors import StakesError, TableError
 
-
-def written(folder: Path, content: str, name: str = "a.csv") -> Path:
-    (folder / name).write_text(content, encoding="utf-8")
-    return folder / name
+ROWS = "north,2020-01-01,1,5\nwest,2020-01-01,10,5\nwest,2020-01-02,20,5\nnorth,2020-01-02,2,5\n"
 
 
-def members(targets: tuple[str, ...] = ("outcome",), index: Any = None) -> MembersFile:
-    index = pd.DatetimeIndex(["2020-01-02", "2020-01-01"], name="time") if index is None else index
-    return MembersFile(np.ones((len(index), 3, len(targets))), index, targets)
+def members(folder: Path, *targets: str) -> Path:
+    """Three members of each target on two days, the later one first."""
+    names = [f"{target}_m{member}" for target in targets for member in range(3)] or ["m0", "m1", "m2"]
+    ones = ",1" * len(names)
+    return written(folder, f"time,{','.join(names)}\n2020-01-02{ones}\n2020-01-01{ones}\n", "members.csv")
+
+
+def judged(folder: Path, content: str, *targets: str, **said: object) -> ForecastSet:
+    return read(members(folder, *targets), written(folder, content), **said)
+
+
+def seen(folder: Path, content: str, *targets: str, **said: object) -> list[list[float]]:
+    outcomes = judged(folder, content, *targets, **said).outcomes
+    assert outcomes is not None
+    return [list(row) for row in outcomes.tolist()]
 
 
 def test_outcomes_are_matched_by_label(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    outcomes = read_outcomes(path, members()).table
-    assert outcomes["outcome"].tolist() == [2, 1]
-    assert outcomes.index.equals(members().index)
-    several = written(tmp_path, "when,b,a,x\n2020-01-01T00:00Z,1,10,0\n2020-01-02T00:00Z,2,,0\n")
-    both = read_outcomes(several, members(("a", "b")), time="when").table
-    np.testing.assert_array_equal(both[["a", "b"]], [[np.nan, 2], [10, 1]])
-    assert read_outcomes(several, members(), time="when", targets=["x"]).table["outcome"].tolist() == [0, 0]
+    assert seen(tmp_path, "time,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n") == [[2], [1]]
+    several = "when,b,a,x\n2020-01-01T00:00Z,1,10,0\n2020-01-02T00:00Z,2,,0\n"
+    path = members(tmp_path, "a", "b")
+    path.write_text(path.read_text().replace("time", "when"))
+    given = read(path, written(tmp_path, several), time="when")
+    assert given.outcomes is not None
+    assert given.outcomes.tolist() == [[10, 1]]
+    assert "1 of 2 cases lack an outcome and are left out" in given.notes
+    assert seen(tmp_path, several.replace("when", "time"), outcomes=("x",)) == [[0], [0]]
 
 
 def test_outcomes_without_labels_are_matched_by_row(tmp_path: Path) -> None:
-    rows = read_members(written(tmp_path, "m1,m2\n1,2\n,4\n5,6\n7,\n"))
-    assert rows.index.tolist() == [0, 2]
-    assert read_outcomes(written(tmp_path, "y\n1\n2\n3\n4\n"), rows).table["outcome"].tolist() == [1, 3]
-    for content in ("y\n1\n2\n3\n", "y\n1\n2\n3\n4\n5\n", "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"):
-        count = content.count("\n") - 1
-        with pytest.raises(TableError, match=f"has {count} rows, but the members have 4 cases; without times"):
-            read_outcomes(written(tmp_path, content), rows)
-    made = members(index=pd.RangeIndex(2, name="row"))
-    assert read_outcomes(written(tmp_path, "y\n1\n2\n"), made).table["outcome"].tolist() == [1, 2]
+    rows = written(tmp_path, "m1,m2\n1,2\n,4\n5,6\n7,\n", "rows.csv")
+    for content in ("y\n1\n2\n3\n4\n", "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04,4\n"):
+        given = read(rows, written(tmp_path, content))
+        assert given.index.tolist() == [0, 2]
+        assert given.outcomes is not None
+        assert given.outcomes[:, 0].tolist() == [1, 3]
+    for count in (3, 5):
+        with pytest.raises(TableError, match=f"has {count} rows, but the forecasts 4; without times"):
+            read(rows, written(tmp_path, "y\n" + "1\n" * count))
 
 
 def test_coordinates_are_no_outcomes(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,lat,lon,power\n2020-01-01,52,5,1\n2020-01-02,52,5,2\n")
-    assert read_outcomes(path, members()).table["outcome"].tolist() == [2, 1]
-
-
-OUTCOMES: dict[str, tuple[str, str]] = {
-    "label twice": (
-        "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n",
-        "must have one 'y' a case, but 2020-01-01 00:00:00 has both 1 and 3",
-    ),
-    "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", "column 'outcome' must hold numbers, got 'x' in data row 1"),
-}
-
-
-@pytest.mark.parametrize(("content", "expected"), OUTCOMES.values(), ids=OUTCOMES)
-def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, content: str, expected: str) -> None:
-    with pytest.raises(TableError, match=expected) as caught:
-        read_outcomes(written(tmp_path, content), members())
-    assert len(str(caught.value).splitlines()) == 1
+    assert seen(tmp_path, "time,lat,lon,power\n2020-01-01,52,5,1\n2020-01-02,52,5,2\n") == [[2], [1]]
 
 
 def test_outcomes_that_are_there_twice_and_agree_are_taken_once(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,1\n")
-    assert read_outcomes(path, members()).table["outcome"].tolist() == [2, 1]
+    assert seen(tmp_path, "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,1\n") == [[2], [1]]
 
 
-def test_no_column_of_another_outcome_is_suggested(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,zero,b20\n2020-01-01,1,2\n2020-01-02,1,2\n")
-    with pytest.raises(TableError, match=r"has no column 'b00', but 'zero'; --target says which .* of b00, b20$"):
-        read_outcomes(path, members(("b00", "b20")))
-    path = written(tmp_path, "time,b0,b20\n2020-01-01,1,2\n2020-01-02,1,2\n")
-    with pytest.raises(TableError, match=r"has no column 'b00' \(did you mean 'b0'\?\); --target says"):
-        read_outcomes(path, members(("b00", "b20")))
-    path = written(tmp_path, "time,load_b00,load_b20\n2020-01-01,1,2\n2020-01-02,1,2\n")
-    named = read_outcomes(path, members(("b00", "b20")), targets=["load_b20", "load_b00"])
-    assert named.table["b00"].tolist() == [1, 1]
+REFUSED = {
+    "label twice": ("time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n", {}, "00:00:00 has both 1 and 3"),
+    "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", {}, "'outcome' must hold numbers, got 'x' in data row 1"),
+    "a case without a row": ("time,y\n2020-01-01,1\n", {}, "no outcome for 2020-01-02 00:00:00, a case of the"),
+    "labels for times": ("case,y\na,1\n", {}, "cases by label, but the forecasts theirs by time"),
+    "too many": ("time,y,z\n2020-01-01,1,2\n", {"outcomes": ("y", "z")}, "an outcome for each target .* got 2: y, z"),
+    "no row of the site": ("site,time,y\nnorth,2020-01-01,1\neast,2020-01-02,2\n", {}, "no outcome of site 'outcome'"),
+    "two columns of sites": (f"site,time,power,load\n{ROWS}", {}, "beside that of sites, got power, load"),
+}
 
 
-def test_the_number_of_targets_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"--target must name 1 columns of outcomes, as many as .* got y, z"):
-        read_outcomes(written(tmp_path, "time,y,z\n2020-01-01,1,2\n"), members(), targets=["y", "z"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, name: str) -> None:
+    content, said, expected = REFUSED[name]
+    with pytest.raises(StakesError, match=expected) as caught:
+        judged(tmp_path, content, **said)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ("zero,b20", r"has no column 'b00', but 'zero'; --target says which .* of b00, b20$"),
+        ("b0,b20", r"has no column 'b00' \(did you mean 'b0'\?\); --target says"),
+    ],
+)
+def test_no_column_of_another_outcome_is_suggested(tmp_path: Path, there: str, expected: str) -> None:
+    with pytest.raises(TableError, match=expected):
+        judged(tmp_path, f"time,{there}\n2020-01-01,1,2\n2020-01-02,1,2\n", "b00", "b20")
 
 
 def test_outcomes_with_a_row_for_each_site(tmp_path: Path) -> None:
-    rows = "north,2020-01-01,1,5\nwest,2020-01-01,10,5\nwest,2020-01-02,20,5\nnorth,2020-01-02,2,5\n"
-    path = written(tmp_path, f"site,time,power,lead\n{rows}")
-    outcomes = read_outcomes(path, members(("west", "north"))).table
-    assert outcomes[["west", "north"]].to_numpy().tolist() == [[20, 2], [10, 1]]
-    assert read_outcomes(path, members(("north",))).table["north"].tolist() == [2, 1]
-    other = written(tmp_path, f"place,time,power,load\n{rows}")
-    named = read_outcomes(other, members(("west", "north")), site="place", targets=["power"]).table
-    assert named["north"].tolist() == [2, 1]
-    for content, message in {
-        f"site,time,power,load\n{rows}": "must have one column of outcomes beside that of sites, got power, load",
-        f"site,time,power\n{rows.replace(',5', '')}north,2020-01-01,3\n": "2020-01-01 00:00:00, north has both 1 and 3",
-        "site,time,power\nnorth,2020-01-01,1\neast,2020-01-02,2\n": "has no column 'west'",
-    }.items():
-        with pytest.raises(TableError, match=message):
-            read_outcomes(written(tmp_path, content), members(("west", "north")))
+    content = f"site,time,power,lead\n{ROWS}"
+    assert seen(tmp_path, content, "west", "north") == [[20, 2], [10, 1]]
+    assert seen(tmp_path, content, "west", "north", sites=("north",)) == [[2], [1]]
+    assert seen(tmp_path, content.replace("lead", "load"), "west", "north", outcomes=("power",)) == [[20, 2], [10, 1]]
+    with pytest.raises(TableError, match="2020-01-01 00:00:00, north has both 1 and 3"):
+        judged(tmp_path, f"{content.replace(',lead', '').replace(',5', '')}north,2020-01-01,3\n", "west", "north")
 
 
 def test_outcomes_belong_to_targets_by_their_names(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,load_h10,load_h2,load_h0\n2020-01-01,1,2,3\n2020-01-02,4,5,6\n")
-    hours = members(("h0", "h2", "h10"))
-    in_file_order = read_outcomes(path, hours, targets=["load_h10", "load_h2", "load_h0"])
-    assert in_file_order.table[["h0", "h2", "h10"]].to_numpy().tolist() == [[6, 5, 4], [3, 2, 1]]
-    same = written(tmp_path, "time,h0,h10,h20\n2020-01-01,1,2,3\n2020-01-02,4,5,6\n", "b.csv")
-    ranged = read_outcomes(same, members(("h0", "h10", "h20")), targets=["h0:h20"])
-    assert ranged.table.loc["2020-01-01"].tolist() == [1, 2, 3]
+    content = "time,load_h10,load_h2,load_h0\n2020-01-01,1,2,3\n2020-01-02,4,5,6\n"
+    named = ("load_h10", "load_h2", "load_h0")
+    assert seen(tmp_path, content, "h0", "h2", "h10", outcomes=named) == [[6, 5, 4], [3, 2, 1]]
+    ranged = "time,h0,h10,h20\n2020-01-01,1,2,3\n2020-01-02,4,5,6\n"
+    assert seen(tmp_path, ranged, "h0", "h10", "h20", outcomes=("h0:h20",)) == [[4, 5, 6], [1, 2, 3]]
 
 
 def test_outcomes_of_other_names_are_taken_in_order_only_where_the_user_has_given_one(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,x,y\n2020-01-01,1,2\n2020-01-02,3,4\n")
+    content = "time,x,y\n2020-01-01,1,2\n2020-01-02,3,4\n"
     with pytest.raises(TableError, match="must have the names of the forecasts' targets, h0, h1, or names that differ"):
-        read_outcomes(path, members(("h0", "h1")), targets=["y", "x"])
-    seen = read_outcomes(path, replace(members(("h0", "h1")), ordered=True), targets=["y", "x"])
-    assert seen.table.to_numpy().tolist() == [[4, 3], [2, 1]]
-    assert seen.notes == (
-        "names do not tell which outcome belongs to which forecast: taken in order, y of h0, x of h1",
-    )
+        judged(tmp_path, content, "h0", "h1", outcomes=("y", "x"))
+    given = judged(tmp_path, content, "h0", "h1", outcomes=("y", "x"), sites=("h0", "h1"))
+    np.testing.assert_array_equal(given.outcomes, [[4, 3], [2, 1]])
+    told = "names do not tell which outcome belongs to which forecast: taken in order, y of h0, x of h1"
+    assert told in given.notes
 
 
-def test_a_site_is_known_by_its_code_as_it_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_site_is_known_by_its_code_as_it_is_written(tmp_path: Path, wide: bool) -> None:
     rows = "2020-01-01,01,1\n2020-01-01,02,2\n2020-01-02,01,3\n2020-01-02,02,4\n"
-    ensemble = read_members(written(tmp_path, f"time,location,m1\n{rows}"))
-    assert ensemble.targets == ("01", "02")
-    wide = written(tmp_path, "time,02,01\n2020-01-01,2,1\n2020-01-02,4,3\n", "wide.csv")
-    for path in (wide, written(tmp_path, f"time,location,y\n{rows}")):
-        assert read_outcomes(path, ensemble).table.to_numpy().tolist() == [[1, 2], [3, 4]]
+    ahead = written(tmp_path, f"time,location,m1,m2\n{rows.replace(chr(10), ',9' + chr(10))}", "ahead.csv")
+    content = "time,02,01\n2020-01-01,2,1\n2020-01-02,4,3\n" if wide else f"time,location,y\n{rows}"
+    given = read(ahead, written(tmp_path, content))
+    assert given.targets == ("01", "02")
+    np.testing.assert_array_equal(given.outcomes, [[1, 2], [3, 4]])
 
 
 def test_a_case_is_known_by_its_code_as_it_is_written(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, "case,m1\n01,1\nx2,2\n"))
-    seen = read_outcomes(written(tmp_path, "case,y\nx2,2\n01,1\n"), ensemble).table
-    assert seen["outcome"].tolist() == [1, 2]
-    alone = read_members(written(tmp_path, "case,m1\n01,1\n02,2\n"))
-    assert alone.index.tolist() == ["01", "02"]
+    ahead = written(tmp_path, "case,m1,m2\n01,1,1\nx2,2,2\n", "ahead.csv")
+    np.testing.assert_array_equal(read(ahead, written(tmp_path, "case,y\nx2,2\n01,1\n")).outcomes, [[1], [2]])
+    assert read(written(tmp_path, "case,m1\n01,1\n02,2\n")).index.tolist() == ["01", "02"]
+
+
+def test_todays_action_may_be_unknown_and_of_each_site(tmp_path: Path) -> None:
+    content = "time,west,north,did_north,did_west\n2020-01-01,1,2,3,\n2020-01-02,4,5,6,7\n"
+    each = judged(tmp_path, content, "west", "north", sites="each", today=("did_north", "did_west"))
+    np.testing.assert_array_equal(each.today, [7, 6, np.nan, 3])
+    one = judged(tmp_path, "time,y,did\n2020-01-01,1,\n2020-01-02,4,5\n", outcomes=("y",), today=("did",))
+    np.testing.assert_array_equal(one.today, [5, np.nan])

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from forecast_files import read, written
 
 import stakes
-from stakes.data.forecasts.members import read_members, read_outcomes
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.errors import StakesError, TableError
 
@@ -16,11 +16,6 @@ WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"
 LONG = "number,time,load,wind\n1,2020-01-01,2,20\n0,2020-01-01,1,10\n0,2020-01-02,3,30\n1,2020-01-02,4,40\n"
 
 ONE_TARGET = "number,time,load\n1,2020-01-01,2\n0,2020-01-01,1\n0,2020-01-02,3\n1,2020-01-02,4\n"
-
-
-def written(folder: Path, content: str, name: str = "a.csv") -> Path:
-    (folder / name).write_text(content, encoding="utf-8")
-    return folder / name
 
 
 def netcdf(folder: Path, variables: dict[str, Any], coords: dict[str, Any] | None = None) -> Path:
@@ -33,30 +28,35 @@ def days(*numbers: int) -> Any:
 
 
 def test_wide_tables(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, WIDE))
+    ensemble = read(written(tmp_path, WIDE))
     assert ensemble.members.tolist() == [[[4], [5], [6]], [[1], [2], [3]]]
     assert ensemble.index.tolist() == pd.to_datetime(["2020-01-02", "2020-01-01"]).tolist()
     assert (ensemble.targets, ensemble.notes) == (("outcome",), ("2 cases of 3 members, targets outcome",))
-    assert repr(ensemble) == "MembersFile(2 cases of 3 members, targets outcome)"
 
 
 def test_wide_tables_with_another_time_column_labels_or_none(tmp_path: Path) -> None:
     path = written(tmp_path, WIDE.replace("time", "when"))
-    assert read_members(path, time="when").index.name == "when"
-    labels = read_members(written(tmp_path, "Case,0,1\n07,1,2\nb,3,4\n")).index
+    assert read(path, time="when").index.name == "when"
+    labels = read(written(tmp_path, "Case,0,1\n07,1,2\nb,3,4\n")).index
     assert labels.tolist() == ["07", "b"]
-    rows = read_members(written(tmp_path, "a,b\n1,2\n3,4\n"))
+    rows = read(written(tmp_path, "a,b\n1,2\n3,4\n"))
     assert (rows.index.name, rows.members.shape) == ("row", (2, 2, 1))
 
 
 @pytest.mark.parametrize("number", ["number", "member", "realization"])
 def test_long_tables(tmp_path: Path, number: str) -> None:
     path = written(tmp_path, LONG.replace("number", number))
-    ensemble = read_members(path, targets=["load", "wind"])
+    ensemble = read(
+        path,
+        outcomes=(
+            "load",
+            "wind",
+        ),
+    )
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
     assert ensemble.targets == ("load", "wind")
     assert ensemble.notes == ("2 cases of 2 members, targets load, wind",)
-    assert read_members(path, targets=["wind"]).members[..., 0].tolist() == [[10, 20], [30, 40]]
+    assert read(path, outcomes=("wind",)).members[..., 0].tolist() == [[10, 20], [30, 40]]
     assert ensemble.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 
@@ -64,7 +64,7 @@ def test_long_tables(tmp_path: Path, number: str) -> None:
 def test_netcdf_sites_are_targets(tmp_path: Path, site: str) -> None:
     values = np.arange(12.0).reshape(2, 3, 2)
     variables = {"power": ((site, "number", "time"), values)}
-    ensemble = read_members(netcdf(tmp_path, variables, {site: ["north", "south"]}))
+    ensemble = read(netcdf(tmp_path, variables, {site: ["north", "south"]}))
     assert ensemble.targets == ("power[north]", "power[south]")
     np.testing.assert_array_equal(ensemble.members, values.transpose(2, 1, 0))
     assert ensemble.index.name == "row"
@@ -73,38 +73,37 @@ def test_netcdf_sites_are_targets(tmp_path: Path, site: str) -> None:
 def test_netcdf_valid_times_labels_and_a_chosen_variable(tmp_path: Path) -> None:
     both = {name: (("step", "number"), np.ones((2, 3))) for name in ("a", "b")}
     path = netcdf(tmp_path, both, {"step": [6, 12], "valid_time": ("step", days(3, 4))})
-    assert read_members(path, variable="b").index[0] == pd.Timestamp("2020-01-03")
+    assert read(path, variable="b").index[0] == pd.Timestamp("2020-01-03")
     labelled = netcdf(tmp_path, {"a": (("case", "number"), np.ones((2, 3)))}, {"case": [7, 8]})
-    assert read_members(labelled).index.tolist() == ["7", "8"]
+    assert read(labelled).index.tolist() == ["7", "8"]
     single = netcdf(tmp_path, {"a": ("number", np.ones(3))})
-    assert read_members(single).members.shape == (1, 3, 1)
+    assert read(single).members.shape == (1, 3, 1)
 
 
 def test_incomplete_cases_are_left_out_with_a_note(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, WIDE + "2020-01-03,7,,9\n"))
+    ensemble = read(written(tmp_path, WIDE + "2020-01-03,7,,9\n"))
     assert len(ensemble.index) == len(ensemble.members) == 2
-    assert ensemble.notes[1:] == ("1 of 3 cases have missing members and are left out",)
-    assert ensemble.cases == 3
-    long = read_members(written(tmp_path, LONG + "0,2020-01-03,5,50\n"), targets=["load"])
+    assert ensemble.notes[1:] == ("1 of 3 cases lack members and are left out",)
+    long = read(written(tmp_path, LONG + "0,2020-01-03,5,50\n"), outcomes=("load",))
     assert (len(long.index), len(long.notes)) == (2, 2)
 
 
 @pytest.mark.parametrize("names", [("m1", "m2"), ("member_03", "member_04"), ("0", "1"), ("m[0]", "m[10]"), ("a", "b")])
 def test_coordinates_are_no_members(tmp_path: Path, names: tuple[str, str]) -> None:
     path = written(tmp_path, f"time,lead,{','.join(names)},Station_ID\n2020-01-01,24,1,2,EDDF\n")
-    ensemble = read_members(path)
+    ensemble = read(path)
     assert ensemble.members[..., 0].tolist() == [[1, 2]]
     assert ensemble.notes[1] == "taken as coordinates and left out: lead, Station_ID"
 
 
 def test_coordinates_are_no_targets_unless_there_is_nothing_else(tmp_path: Path) -> None:
     rows = "".join(f"2020-01-01,{number},52,5,{number}.5\n" for number in range(3))
-    ensemble = read_members(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
+    ensemble = read(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
     assert (ensemble.targets, ensemble.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
     assert ensemble.notes[1] == "taken as coordinates and left out: latitude, longitude"
-    level = read_members(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
+    level = read(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
     assert (level.targets, level.members[0, :, 0].tolist()) == (("level",), [3, 4])
-    chosen = read_members(tmp_path / "a.csv", targets=["level"])
+    chosen = read(tmp_path / "a.csv", outcomes=("level",))
     assert chosen.targets == ("level",)
 
 
@@ -116,30 +115,40 @@ def test_members_are_chosen_by_name_and_by_range(tmp_path: Path) -> None:
         ("m2", "m1"): [2, 1],
         ("a:b", "m1"): [8, 1],
     }.items():
-        assert read_members(path, columns=columns).members[0, :, 0].tolist() == expected
+        assert read(path, columns=columns).members[0, :, 0].tolist() == expected
     for columns, message in {
         ("m1:m3",): "has no column 'm3'; there are control, m1",
         ("m2:m1",): "ranges that count up, got m2:m1",
         ("m1:m2", "m1"): "each column once, got 'm1' twice",
     }.items():
         with pytest.raises(TableError, match=message):
-            read_members(path, columns=columns)
+            read(path, columns=columns)
 
 
 def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("time;\u0161|1;2\n2020-01-01;3;4\n".encode("cp1250"))
-    ensemble = read_members(path, time="time", separator=";", encoding="cp1250", columns=["\u0161|1", "2"])
+    ensemble = read(
+        path,
+        time="time",
+        separator=";",
+        encoding="cp1250",
+        columns=(
+            "\u0161|1",
+            "2",
+        ),
+    )
     assert ensemble.members[0, :, 0].tolist() == [3, 4]
-    outcomes = read_outcomes(path, ensemble, targets=["\u0161|1"], separator=";", encoding="cp1250").table
-    assert outcomes["outcome"].tolist() == [3]
+    seen = read(path, path, outcomes=("\u0161|1",), columns=("\u0161|1", "2"), separator=";", encoding="cp1250")
+    assert seen.outcomes is not None
+    assert seen.outcomes.tolist() == [[3]]
 
 
 def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
     for zone, notes in {"Europe/Dublin": 2, "UTC": 1}.items():
         times = pd.DatetimeIndex(["2020-07-01 12:00"], tz=zone, name="time")
         pd.DataFrame({"m1": [1.0], "m2": [2.0]}, times).to_parquet(tmp_path / "a.parquet")
-        assert len(read_members(tmp_path / "a.parquet").notes) == notes
+        assert len(read(tmp_path / "a.parquet").notes) == notes
 
 
 MEMBERS: dict[str, tuple[str, str]] = {
@@ -162,7 +171,7 @@ MEMBERS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize(("content", "expected"), MEMBERS.values(), ids=MEMBERS)
 def test_members_that_are_none_are_refused(tmp_path: Path, content: str, expected: str) -> None:
     with pytest.raises(StakesError, match=expected) as caught:
-        read_members(written(tmp_path, content))
+        read(written(tmp_path, content))
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -195,21 +204,21 @@ def test_datasets_that_are_no_members(
     tmp_path: Path, variables: dict[str, Any], wanted: str | None, expected: str
 ) -> None:
     with pytest.raises(TableError, match=expected):
-        read_members(netcdf(tmp_path, variables), variable=wanted)
+        read(netcdf(tmp_path, variables), variable=wanted)
 
 
 def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"a": (("time", "number"), ONES)})
     with pytest.raises(TableError, match="is a NetCDF file"):
-        read_members(path, columns=["a"])
+        read(path, columns=("a",))
 
 
 QUANTILES = "time,q10,q50,q90\n2020-01-01,1,2,5\n2020-01-02,2,4,8\n"
 
 
 def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, QUANTILES))
-    assert (ensemble.levels, ensemble.members.shape[0], ensemble.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    ensemble = read(written(tmp_path, QUANTILES))
+    assert (ensemble.members.shape[0], ensemble.targets) == (2, ("outcome",))
     expected, weights = quantile_members((0.1, 0.5, 0.9), [[1, 2, 5], [2, 4, 8]])
     np.testing.assert_array_equal(ensemble.members[..., 0], expected)
     np.testing.assert_array_equal(ensemble.weights, weights)
@@ -218,42 +227,42 @@ def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
         "read as quantiles, with lines between the levels and exponential tails beyond; --read-as members takes the "
         "columns as members that count alike",
     )
-    flat = read_members(tmp_path / "a.csv", read_as="quantiles", tails="flat")
+    flat = read(tmp_path / "a.csv", read_as="quantiles", tails="flat")
     assert (flat.members.min(), flat.members.max()) == (1, 8)
     assert flat.notes[1] == "read as quantiles, with lines between the levels and nothing beyond"
-    members = read_members(tmp_path / "a.csv", read_as="members")
-    assert (members.members[0, :, 0].tolist(), members.weights, members.levels) == ([1, 2, 5], None, None)
+    members = read(tmp_path / "a.csv", read_as="members")
+    assert (members.members[0, :, 0].tolist(), members.weights) == ([1, 2, 5], None)
     np.testing.assert_array_equal(members.equal_members, members.members)
 
 
 def test_equally_likely_members_of_quantiles(tmp_path: Path) -> None:
-    equal = read_members(written(tmp_path, QUANTILES)).equal_members[..., 0]
+    equal = read(written(tmp_path, QUANTILES)).equal_members[..., 0]
     assert equal.shape == (2, 100)
     np.testing.assert_allclose(np.quantile(equal[0], [0.1, 0.5, 0.9]), [1, 2, 5], atol=0.1)
 
 
 def test_tails_end_at_the_bounds(tmp_path: Path) -> None:
     path = written(tmp_path, QUANTILES)
-    assert read_members(path).members.min() < 0
-    assert read_members(path, bounds=(0.0, 6.0)).members.min() == 0
-    assert read_members(path, bounds=(0.0, 6.0)).members.max() == 6
-    wind = read_members(path, cost=stakes.WindDispatchCost(5.0))
+    assert read(path).members.min() < 0
+    assert read(path, outcome_bounds="0,6").members.min() == 0
+    assert read(path, outcome_bounds="0,6").members.max() == 6
+    wind = read(path, cost=stakes.WindDispatchCost(5.0))
     assert wind.members.min() == 0
     assert wind.notes[-1] == "No member of outcome lies below 0, as the cost says (outcome_bounds)."
-    assert read_members(path, cost=stakes.WindDispatchCost(5.0), bounds=None).members.min() < 0
+    assert read(path, cost=stakes.WindDispatchCost(5.0), outcome_bounds="none").members.min() < 0
     dark = "".join(f"2020-02-{day:02},0,0,{day}\n" for day in range(1, 20))
-    night = read_members(written(tmp_path, f"time,q10,q50,q90\n{dark}2020-03-01,0,3,5\n"))
+    night = read(written(tmp_path, f"time,q10,q50,q90\n{dark}2020-03-01,0,3,5\n"))
     assert night.members.min() == 0
     assert "at which many values lie exactly" in night.notes[-1]
-    assert read_members(written(tmp_path, WIDE), bounds=(2.0, None)).members.min() == 2
+    assert read(written(tmp_path, WIDE), outcome_bounds="2,").members.min() == 2
 
 
 def test_what_is_told_of_quantiles(tmp_path: Path) -> None:
     rows = "2020-01-01,5,4,6,1\n2020-01-02,1,2,3,1\n2020-01-03,,2,3,1\n"
-    ensemble = read_members(written(tmp_path, f"time,q10,q40,q90,mean\n{rows}"))
+    ensemble = read(written(tmp_path, f"time,q10,q40,q90,mean\n{rows}"))
     assert ensemble.notes[2:] == (
         "left out beside the quantiles: mean",
-        "1 of 3 cases have missing quantiles and are left out",
+        "1 of 3 cases lack quantiles and are left out",
         "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
         "there is no median: between 0.4 and 0.9 the quantiles are on a line",
     )
@@ -263,39 +272,39 @@ SITES = "time,north_m1,west_m1,north_m2,west_m2\n2020-01-01,1,10,2,20\n2020-01-0
 
 
 def test_sites_in_the_names_of_members(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, SITES))
+    ensemble = read(written(tmp_path, SITES))
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
     assert ensemble.targets == ("north", "west")
     assert "2 sites, north, west, are one decision about all of them" in ensemble.notes[1]
-    west = read_members(tmp_path / "a.csv", sites=["west"])
+    west = read(tmp_path / "a.csv", sites=("west",))
     assert (west.members[..., 0].tolist(), west.targets) == ([[10, 20], [30, 40]], ("west",))
-    each = read_members(tmp_path / "a.csv", sites="each")
+    each = read(tmp_path / "a.csv", sites="each")
     assert each.members[..., 0].tolist() == [[1, 2], [10, 20], [3, 4], [30, 40]]
     assert each.index.names == ["time", "site"]
     assert each.index[1] == (pd.Timestamp("2020-01-01"), "west")
     with pytest.raises(TableError, match="has no site 'east'; did you mean 'west'"):
-        read_members(tmp_path / "a.csv", sites=["east"])
+        read(tmp_path / "a.csv", sites=("east",))
 
 
 def test_quantiles_of_several_sites(tmp_path: Path) -> None:
     path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
     with pytest.raises(TableError, match=r"they do not say how sites move together, .*--sites each decides for each"):
-        read_members(path)
-    each = read_members(path, sites="each")
+        read(path)
+    each = read(path, sites="each")
     assert [name for _, name in each.index] == ["north", "west"]
-    assert each.levels == (0.1, 0.9)
-    assert read_members(path, sites=["west"]).targets == ("west",)
+    assert each.notes[0] == "2 cases of 2 quantiles, levels 0.1 to 0.9, targets outcome"
+    assert read(path, sites=("west",)).targets == ("west",)
 
 
 def test_a_point_forecast_of_each_site(tmp_path: Path) -> None:
-    ensemble = read_members(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
+    ensemble = read(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
     assert (ensemble.members.tolist(), ensemble.targets) == ([[[1, 2]]], ("north", "west"))
-    assert "point forecast" in ensemble.notes[1]
+    assert "point forecast" in ensemble.notes[-1]
 
 
 def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> None:
     path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
-    ensemble = read_members(path, cost=stakes.AllocationCost(9.0, 1.0, budget=100.0), tails="flat")
+    ensemble = read(path, cost=stakes.AllocationCost(9.0, 1.0, budget=100.0), tails="flat")
     assert ensemble.targets == ("north", "west")
     assert ensemble.weights is not None
     cost = stakes.AllocationCost(9.0, 1.0, budget=100.0)
@@ -303,4 +312,4 @@ def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> No
     assert action.tolist() == [[2.0, 20.0]]  # the quantiles at 0.9
     assert any("it need not be known" in note for note in ensemble.notes)
     with pytest.raises(TableError, match="do not say how sites move together"):
-        read_members(path, cost=stakes.StorageCost(1.0, 3.0, 0.0, power=1.0, energy=1.0))
+        read(path, cost=stakes.StorageCost(1.0, 3.0, 0.0, power=1.0, energy=1.0))

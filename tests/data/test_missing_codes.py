@@ -1,10 +1,9 @@
 """Codes for missing values among outcomes, and numbers that are none."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from stakes.data.forecasts.checks import case_code_notes, missing_code_notes
+from stakes.data.forecasts.checks import missing_code_notes
 
 RAIN = np.array([0.0, 2.0, 0.5, 31.0])
 AHEAD = np.array([[1.0, 3.0], [0.0, 4.0], [0.2, 40.0], [5.0, np.nan]])
@@ -38,12 +37,3 @@ def test_other_numbers_are_not(rain: np.ndarray) -> None:
 def test_a_forecast_with_the_same_code_hides_nothing() -> None:
     notes = missing_code_notes(np.append(RAIN, -999.0), np.append(AHEAD, -999.0), "rain", np.append(RAIN, -999.0), "x")
     assert notes[0].startswith("x has -999 in 'rain', data row 5, beyond")
-
-
-def test_outcomes_of_few_cases_are_doubted_for_codes_alone() -> None:
-    days = pd.Index(["a", "b", "c", "d", "e"], name="case")
-    (note,) = case_code_notes(np.append(RAIN, -999.0), AHEAD, "rain", days, "'seen.csv'")
-    assert note.startswith("'seen.csv' has -999 in 'rain', case e, beyond all other outcomes and forecasts")
-    assert case_code_notes(np.append(RAIN, 450.0), AHEAD, "rain", days, "'seen.csv'") == ()
-    assert case_code_notes(RAIN, np.append(AHEAD, -999.0), "rain", days[:4], "x") == ()  # of a member, told there
-    assert case_code_notes(np.full(5, np.nan), AHEAD * np.nan, "rain", days, "'seen.csv'") == ()

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecasts.forecast_set import ForecastLayout
-from stakes.data.forecasts.past_forecasts import read_new, read_past
+from stakes.data.forecasts.layout import ForecastLayout
+from stakes.data.forecasts.reading import read_new, read_past
 from stakes.errors import StakesError, TableError
 from stakes.settings import from_plain, to_plain
 
@@ -28,7 +28,7 @@ def laid(**fields: Any) -> ForecastLayout:
 
 def test_members_and_outcomes_of_one_table(tmp_path: Path) -> None:
     path = written(tmp_path, WIDE.assign(today=[5.0, 6, 7], wind=[0.1, 0.2, 0.3]))
-    given, layout = read_past(laid(today="today", features=("wind",), lead_hours=24.0), path)
+    given, layout = read_past(laid(today=("today",), features=("wind",), lead=24.0), path)
     assert given.members[..., 0].tolist() == [[1, 2], [2, 3], [3, 4]]
     assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
@@ -67,7 +67,7 @@ def test_leads_tell_forecasts_of_one_time_apart(tmp_path: Path) -> None:
     assert given.members[0, 0, 0] == 0
 
 
-@pytest.mark.parametrize("asked", [{"lead": "ahead"}, {"lead": "ahead", "site": "site", "each_site": True}])
+@pytest.mark.parametrize("asked", [{"lead": "ahead"}, {"lead": "ahead", "site": "site", "sites": "each"}])
 def test_the_outcomes_of_one_time_must_agree_whatever_the_lead(tmp_path: Path, asked: dict[str, Any]) -> None:
     table = pd.concat([WIDE.assign(ahead=24), WIDE.assign(ahead=48, y=[1.5, 99, 9])])
     if "site" in asked:
@@ -108,7 +108,7 @@ def test_points_of_several_targets_find_their_outcomes(tmp_path: Path) -> None:
 def test_rows_of_sites(tmp_path: Path, each: bool) -> None:
     north, west = WIDE.assign(site="north", sun=1.0), WIDE.assign(site="west", m1=[7.0, 8, 9], sun=2.0)
     table = pd.concat([north, west.iloc[:2]])
-    given, layout = read_past(laid(each_site=each, features=("sun",)), written(tmp_path, table))
+    given, layout = read_past(laid(sites="each" if each else "together", features=("sun",)), written(tmp_path, table))
     assert given.features is not None
     if each:
         assert given.members.shape == (5, 2, 1)
@@ -136,10 +136,11 @@ def test_quantiles_of_several_sites_become_members_with_the_same_weights(tmp_pat
     table = pd.DataFrame({"time": DAYS, "a": [1.0, 0, 2], "b": [3.0, 5, 4]})
     for site in ("a", "b"):
         table = table.assign(**{f"{site}_{name}": table[site] + shift for name, shift in levels.items()})
-    layout = ForecastLayout(outcomes=("a", "b"), columns=("a_q10:b_q90",))
-    given, read_layout = read_past(layout, written(tmp_path, table), bounds=(0.0, None))
-    assert read_layout.levels == (0.1, 0.5, 0.9)
-    assert read_layout.bounds == ((0.0, None), (0.0, None))
+    layout = ForecastLayout(outcomes=("a", "b"), columns=("a_q10:b_q90",), outcome_bounds="0,")
+    given, read_layout = read_past(layout, written(tmp_path, table))
+    assert read_layout.learned is not None
+    assert read_layout.learned.levels == (0.1, 0.5, 0.9)
+    assert read_layout.learned.bounds == ((0.0, None), (0.0, None))
     assert given.weights is not None
     assert given.weights.sum() == pytest.approx(1)
     assert given.members.shape[2] == 2
@@ -150,7 +151,8 @@ def test_new_quantiles_have_the_levels_of_the_past(tmp_path: Path) -> None:
     quantiles = pd.DataFrame({"time": DAYS, "q10": [0.0, 1, 2], "q90": [3.0, 4, 5]})
     seen, ahead = written(tmp_path, WIDE[["time", "y"]]), written(tmp_path, quantiles, "ahead.csv")
     given, layout = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, ahead)
-    assert layout.levels == (0.1, 0.9)
+    assert layout.learned is not None
+    assert layout.learned.levels == (0.1, 0.9)
     assert given.weights is not None
     with pytest.raises(StakesError, match=r"must have quantiles at 0\.1, 0\.9, as the past forecasts"):
         read_new(layout, written(tmp_path, quantiles.rename(columns={"q90": "q95"}), "new.csv"))
@@ -189,7 +191,7 @@ def test_outcomes_without_a_forecast_are_counted(tmp_path: Path) -> None:
     rows = pd.concat([WIDE.assign(site="a"), WIDE.assign(site="b").iloc[:2]])
     forecasts = written(tmp_path, rows.drop(columns="y"), "sites.csv")
     seen = written(tmp_path, pd.concat([rows, WIDE.assign(site="c")])[["time", "site", "y"]], "of_sites.csv")
-    given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True, each_site=True), seen, forecasts)
+    given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True, sites="each"), seen, forecasts)
     assert len(given) == 5
     assert f"3 of 8 outcomes in {str(seen)!r} have no forecast and are left out" in given.notes
 
@@ -221,7 +223,7 @@ def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> No
     assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [10, 11, 11, 12]
     with pytest.raises(StakesError, match="features are columns of a table"):
-        read_past(ForecastLayout(("y",), own_file=True, features=("wind",)), seen, tmp_path / "runs.nc")
+        read_past(ForecastLayout(outcomes=("y",), own_file=True, features=("wind",)), seen, tmp_path / "runs.nc")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,8 @@ def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> No
     [
         ({"outcomes": ()}, "outcomes must name at least one column"),
         ({"columns": ()}, "columns must name the forecasts in the table of the outcomes"),
-        ({"lead": "ahead", "lead_hours": 24.0}, "lead is a column or a number of hours"),
+        ({"lead": "y"}, "a column has one role, but 'y' was given two"),
+        ({"lead": float("nan")}, "lead must be a finite number"),
     ],
 )
 def test_layouts_that_say_two_things_are_refused(fields: dict[str, Any], said: str) -> None:
@@ -242,11 +245,11 @@ def test_rows_of_members_and_sites_at_several_leads(tmp_path: Path) -> None:
     seen = written(tmp_path, WIDE[["time", "y"]].merge(pd.DataFrame({"site": ["a", "b"]}), how="cross"))
     long = wide.drop(columns="y").melt(["time", "site", "ahead"], var_name="member", value_name="power")
     for name, table in (("wide.csv", wide.drop(columns="y")), ("long.csv", long)):
-        layout = ForecastLayout(("y",), own_file=True, lead="ahead")
+        layout = ForecastLayout(outcomes=("y",), own_file=True, lead="ahead")
         together, _ = read_past(layout, seen, written(tmp_path, table, name))
         assert together.members.shape == (6, 2, 2)
         assert together.targets == ("a", "b")
-        each, _ = read_past(replace(layout, each_site=True), seen, tmp_path / name)
+        each, _ = read_past(replace(layout, sites="each"), seen, tmp_path / name)
         assert each.members.shape == (12, 2, 1)
         assert each.leads is not None
         assert each.leads[:2].tolist() == [48, 48]
@@ -261,10 +264,10 @@ def test_outcomes_of_one_place_are_not_those_of_a_grid(tmp_path: Path) -> None:
     coordinates = {"time": pd.to_datetime(DAYS).as_unit("ns"), "latitude": [50.0, 51], "longitude": [1.0, 2]}
     grid = xr.DataArray(values, coordinates, (*coordinates, "number"), "t2m", attrs={"units": "K"})
     grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
-    seen, layout = written(tmp_path, WIDE[["time", "y"]]), ForecastLayout(("y",), own_file=True, unit="degC")
+    seen, layout = written(tmp_path, WIDE[["time", "y"]]), ForecastLayout(outcomes=("y",), own_file=True, unit="degC")
     with pytest.raises(StakesError, match="for every time, latitude, longitude, and nothing says which place"):
         read_past(layout, seen, tmp_path / "grid.nc")
-    given, _ = read_past(replace(layout, points=((51.0, 2.0),)), seen, tmp_path / "grid.nc")
+    given, _ = read_past(replace(layout, point=((51.0, 2.0),)), seen, tmp_path / "grid.nc")
     np.testing.assert_allclose(given.members[0, :, 0], [9, 10, 11])
     assert given.notes[0] == "t2m is turned from K into degC"
 
@@ -274,10 +277,11 @@ def test_the_code_of_a_site_keeps_its_leading_zeros(tmp_path: Path, column: str)
     """In the forecasts another site has letters, so that the column is text there; in the outcomes all have digits."""
     forecasts = pd.concat([WIDE.drop(columns="y").assign(**{column: site}) for site in ("01", "US")])
     outcomes = pd.concat([WIDE[["time", "y"]].assign(**{column: site}) for site in ("01", "02")])
-    fields = {"own_file": True, "columns": (), "targets": ("01",), "site": column}
+    fields = {"own_file": True, "columns": (), "sites": ("01",), "site": column}
     paths = written(tmp_path, outcomes), written(tmp_path, forecasts, "f.csv")
     given, layout = read_past(laid(**fields), *paths)
     assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
-    assert layout.targets == ("01",)
+    assert layout.learned is not None
+    assert layout.learned.targets == ("01",)
     assert len(read_new(layout, paths[1], paths[0], judged=True)) == 3

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from forecast_files import read
 
-from stakes.data.forecasts.members import read_members
 from stakes.data.tables.columns import column_numbers, column_times
 from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableLayout
@@ -56,7 +56,7 @@ def test_the_separator_that_excel_names_counts(tmp_path: Path, line: str) -> Non
 def test_members_may_be_counted_in_the_header(tmp_path: Path, header: str) -> None:
     path = written(tmp_path, f"{header}\n0.5,0.6,0.7,0.8\n0.1,0.2,0.3,0.4\n")
     assert list(read_table(path).columns) == header.split(",")
-    assert read_members(path).members.shape == (2, 4, 1)
+    assert read(path).members.shape == (2, 4, 1)
 
 
 @pytest.mark.parametrize("row", ["0,1", "2,3,4", "0,1,3", "0.0,1.0,2.0"])
@@ -145,7 +145,7 @@ def test_bytes_of_a_parquet_file_are_no_numbers(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="column 'b' must hold ISO times"):
         column_times(table, "b")
     with pytest.raises(TableError, match="has text in the column 'b'"):
-        read_members(path)
+        read(path)
 
 
 def test_row_numbers_of_a_parquet_file_are_no_column(tmp_path: Path) -> None:

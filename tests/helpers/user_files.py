@@ -12,7 +12,7 @@ from quick_figures import figures_left_blank
 from stakes.artifacts.fits import save_bundle
 from stakes.artifacts.recalibrations import RecalibratorSettings
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.training.settings import ImplicitSettings, TrainingSettings
@@ -90,7 +90,7 @@ def small_recalibration(base: Path) -> Path:
     request = RecalibrateRequest(
         folder / "past.csv",
         "newsvendor:underage=9,overage=1,upper=30,unit=EUR",
-        ForecastLayout(("power",), ("m1:m8",), lead_hours=24.0, today="done"),
+        ForecastLayout(outcomes=("power",), columns=("m1:m8",), lead=24.0, today=("done",)),
         settings=RecalibratorSettings(decision_weights=()),
     )
     with figures_left_blank():

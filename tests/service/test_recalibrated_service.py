@@ -9,7 +9,7 @@ import pytest
 from user_files import past_forecasts
 
 from stakes.artifacts.recalibrations import RecalibratorSettings, load_recalibration
-from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.forecasts.layout import ForecastLayout
 from stakes.errors import SettingError
 from stakes.service import schemas
 from stakes.service.answers import Answers, open_served, service_of
@@ -138,7 +138,7 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
     request = RecalibrateRequest(
         tmp_path / "past.csv",
         "newsvendor:underage=9,overage=1,upper=40",
-        ForecastLayout(("y",), ("q10:q90",), lead="ahead"),
+        ForecastLayout(outcomes=("y",), columns=("q10:q90",), lead="ahead"),
         settings=RecalibratorSettings(decision_weights=()),
     )
     run_recalibrate(request, tmp_path / "s", quiet=True)

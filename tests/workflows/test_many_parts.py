@@ -10,8 +10,8 @@ import pytest
 from quick_figures import figures_left_blank
 
 from stakes.artifacts.fits import load_bundle
-from stakes.data.forecasts.forecast_set import ForecastLayout
-from stakes.data.forecasts.past_forecasts import read_past
+from stakes.data.forecasts.layout import ForecastLayout
+from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import StakesError
 from stakes.json_values import json_value
@@ -129,7 +129,7 @@ def test_past_schedules_are_compared_with_in_a_recalibration(tmp_path: Path) -> 
         past[hour] = past[f"seen_{hour}"] - 0.5
     past.drop(columns="wind").to_csv(tmp_path / "past.csv", index=False)
     seen = tuple(f"seen_{hour}" for hour in HOURS)
-    layout = ForecastLayout(seen, HOURS, time="day", today="did1,did2,did3", read_as="points")
+    layout = ForecastLayout(outcomes=seen, columns=HOURS, time="day", today=("did1", "did2", "did3"), read_as="points")
     given, _ = read_past(layout, tmp_path / "past.csv", None)
     assert given.today is not None
     assert given.today.shape == (90, 3)

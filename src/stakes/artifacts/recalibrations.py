@@ -22,8 +22,7 @@ from stakes.artifacts.folder import (
     saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.forecasts.forecast_set import ForecastLayout
-from stakes.data.forecasts.quantiles import Pair
+from stakes.data.forecasts.layout import ForecastLayout, Pair
 from stakes.data.stored_cases import read_kept
 from stakes.data.tables.files import write_table
 from stakes.errors import SettingError
@@ -110,6 +109,8 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         decided_for, words, notes = chosen_cost(manifest.cost, cost, beside="")
         layout = from_plain(ForecastLayout, manifest.layout, "layout")
         about = from_plain(AboutRecalibration, manifest.about, "about")
+        if layout.learned is None:
+            raise SettingError("layout.learned must be given")
     assert words is not None
     recalibrator = about.settings.recalibrator(decided_for)
     with errors_name(folder / STATE):

@@ -5,7 +5,6 @@ from typing import Annotated
 from cyclopts import App
 
 from stakes.cli import flags as flag
-from stakes.cli.fit_flags import FitFlags
 
 app = App(
     name="backtest",
@@ -21,7 +20,7 @@ def backtest(
     data: flag.TableFile,
     /,
     *,
-    flags: FitFlags,
+    flags: flag.FitFlags,
     out: flag.NewFolder,
     origins: Annotated[int, flag.whole("parts of the last --test-fraction of the cases")] = 4,
     device: flag.Device = "auto",
@@ -33,5 +32,5 @@ def backtest(
     from stakes.training.execution import Execution
     from stakes.workflows.backtest import run_backtest
 
-    result = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
+    result = run_backtest(flags.request(data), out, origins, Execution(device, workers, quiet))
     print_fit(result, json)

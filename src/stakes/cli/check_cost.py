@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
-from stakes.cli.ensemble_flags import NO_ENSEMBLE, EnsembleFlags
 from stakes.errors import SettingError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def check_cost(
         str | None,
         Parameter(help="columns of the outcomes in the table, or of the members in a long one, or h00:h23"),
     ] = None,
-    files: EnsembleFlags = NO_ENSEMBLE,
+    files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     plot: Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
@@ -42,7 +41,7 @@ def check_cost(
     from stakes.cli.output import print_json, print_notes, print_text, require_writable
 
     require_writable(plot, force, (".svg",))
-    checked, notes = _checked(cost, data, flag.names(target), files)
+    checked, notes = _checked(cost, data, target, files)
     print_notes(notes, quiet)
     if plot is not None:
         checked.draw(plot)
@@ -50,7 +49,7 @@ def check_cost(
 
 
 def _checked(
-    cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags
+    cost: str, data: Path | None, target: str | None, files: flag.EnsembleFlags
 ) -> "tuple[CheckedCost | CheckedProgram, tuple[str, ...]]":
     """The cost over a file's members, a table's outcomes, or draws where it makes a difference; notes on the file."""
     from stakes.cost_spec.spec import CostSpec
@@ -61,18 +60,18 @@ def _checked(
 
     if files.members is not None and data is not None:
         raise SettingError("check-cost takes --members or a table, not both")
-    if data is not None and not targets:
+    if data is not None and not target:
         raise SettingError("check-cost needs --target, the columns of the outcomes in the table")
-    if data is None and files.members is None and targets:
+    if data is None and files.members is None and target:
         raise SettingError("--target needs the table whose columns it names")
     spec = CostSpec.parse(cost)
     built = spec.build()
     if files.members is not None:
-        ensemble = files.read_these(targets, built)
-        checked = check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
-        return checked, ensemble.notes
+        given = files.read(target, built)
+        checked = check_over_members(spec, built, given.equal_members, given.targets, files.members.name)
+        return checked, given.notes
     if data is not None:
-        table = read_table(data, **files.csv_options)
-        targets = tuple(with_ranges(targets, [str(column) for column in table.columns], "the table"))
+        table = read_table(data, **files.csv)
+        targets = tuple(with_ranges(flag.names(target), [str(column) for column in table.columns], "the table"))
         return check_over_outcomes(spec, built, column_numbers(table, targets, "targets"), targets, data.name), ()
     return check_over_draws(spec, built), ()

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
-from stakes.cli.ensemble_flags import NO_ENSEMBLE, ONLY_OF_MEMBERS, EnsembleFlags
 from stakes.errors import SettingError
 
 if TYPE_CHECKING:
-    from stakes.workflows.decide import DecidedCases
+    from stakes.cost_spec.spec import CostSpec
 
 
 app = App(
@@ -26,7 +25,6 @@ app = App(
 )
 
 _GRIDS = (".nc", ".nc4")
-_NO_COST = "--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150"
 
 
 @app.default
@@ -35,7 +33,7 @@ def decide(
     newdata: flag.SomeTable = None,
     /,
     *,
-    files: EnsembleFlags = NO_ENSEMBLE,
+    files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     cost: flag.CostWords = None,
     cost_parameter: flag.CostParameter = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
@@ -72,7 +70,6 @@ def decide(
         require_writable,
     )
 
-    to_grid = out is not None and out.name.lower().endswith(_GRIDS)
     require_writable(out, force, (*TABLE_FILES, *_GRIDS), inputs=(newdata, files.members))
     require_writable(scenarios, force, inputs=(newdata, files.members, out))
     if (reduce is not None and files.members is None) or (scenarios is not None and reduce is None):
@@ -81,24 +78,45 @@ def decide(
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
-    if out is not None and to_grid:
-        others = last or target is not None or folder is not None or cost_parameter is not None or reduce is not None
+    if out is not None and out.name.lower().endswith(_GRIDS):
+        others = (folder, target, cost_parameter, reduce) != (None, None, None, None) or last
         print_notes(_write_grid(files, cost, levels, out, others), quiet)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
-    reduction = (reduce, scenarios)
-    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter, reduction)
+    if files.members is None:
+        if folder is None or newdata is None:
+            raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
+        if target or files.describes_members:
+            raise SettingError(flag.ONLY_OF_MEMBERS)
+        from stakes.workflows.folders import decide_with  # not needed where there are members already
+
+        result = decide_with(folder, newdata, cost, levels, last, cost_parameter=cost_parameter, **files.csv)
+    else:
+        if folder is not None:
+            raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
+        flag.refuse_cost_parameter(cost_parameter)
+        from stakes.workflows.decide import decide_members
+
+        spec = _cost(cost)
+        given = files.read(target, spec.build())
+        result = decide_members(given, spec, levels, last, reduce=reduce, scenarios=scenarios)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
     result.require_an_answer()
 
 
+def _cost(words: str | None) -> "CostSpec":
+    from stakes.cost_spec.spec import CostSpec
+
+    if words is None:
+        raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
+    return CostSpec.parse(words)
+
+
 def _write_grid(
-    files: EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool
+    files: flag.EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool
 ) -> tuple[str, ...]:
     """The decisions of a gridded file, as one; sentences for the user are returned."""
-    from stakes.cost_spec.spec import CostSpec
-    from stakes.data.forecasts.quantiles import written_pair
     from stakes.data.tables.files import is_dataset
     from stakes.data.tables.gridded_files import write_netcdf
     from stakes.workflows.decide import decide_grid
@@ -108,54 +126,6 @@ def _write_grid(
             f"decisions are written to a NetCDF file, {str(out)!r}, where --members is one, for all its cases "
             "and members; any other to .csv or .parquet"
         )
-    if cost is None:
-        raise SettingError(_NO_COST)
-    decided, notes = decide_grid(
-        files.members,
-        CostSpec.parse(cost),
-        levels,
-        variable=files.variable,
-        dimension=files.member_dimension,
-        points=files.grid_points,
-        unit=files.unit,
-        site=files.site,
-        together=files.sites == "together",
-        tails=files.tails,
-        bounds=written_pair(files.outcome_bounds),
-    )
+    decided, notes = decide_grid(files.members, files.format, _cost(cost), levels)
     write_netcdf(decided, out)
     return notes
-
-
-def _decided(
-    folder: Path | None,
-    data: Path | None,
-    files: EnsembleFlags,
-    cost: str | None,
-    levels: Sequence[float],
-    targets: tuple[str, ...],
-    last: bool,
-    cost_parameter: str | None,
-    reduction: tuple[int | None, Path | None],
-) -> "DecidedCases":
-    """With a fitted forecaster or over an ensemble, by what is given."""
-    if files.members is None:
-        if folder is None or data is None:
-            raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
-        if targets or files.describes_members:
-            raise SettingError(ONLY_OF_MEMBERS)
-        from stakes.workflows.folders import decide_with  # not needed where there are members already
-
-        return decide_with(folder, data, cost, levels, last, cost_parameter=cost_parameter, **files.csv_options)
-    if folder is not None:
-        raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
-    if cost is None:
-        raise SettingError(_NO_COST)
-    flag.refuse_cost_parameter(cost_parameter)
-    from stakes.cost_spec.spec import CostSpec
-    from stakes.workflows.decide import decide_members
-
-    spec = CostSpec.parse(cost)
-    count, scenarios = reduction
-    ensemble = files.read_these(targets, spec.build())
-    return decide_members(ensemble, spec, levels, last, reduce=count, scenarios=scenarios)

@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
-from stakes.cli.fit_flags import FitFlags
 
 app = App(
     name="fit",
@@ -23,7 +22,7 @@ def fit(
     data: flag.TableFile,
     /,
     *,
-    flags: FitFlags,
+    flags: flag.FitFlags,
     out: flag.NewFolder,
     hold_test: Annotated[
         bool, Parameter(help="save the forecast that was judged, which has not seen the test cases", negative="")
@@ -43,5 +42,5 @@ def fit(
     from stakes.workflows.fit import run_fit
 
     headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
-    request = replace(flags.request(str(data)), hold_test=hold_test)
+    request = replace(flags.request(data), hold_test=hold_test)
     print_fit(run_fit(request, out, device=device, workers=workers, quiet=quiet, **headroom), json)

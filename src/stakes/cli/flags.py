@@ -1,13 +1,22 @@
-"""Flags that several commands share, one spelling for all; light enough for --help."""
+"""Flags that several commands share, one spelling for all, and flags made of settings; light enough for --help."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter, Token
 
+from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
+from stakes.workflows.fit_settings import FitSettings
+
+if TYPE_CHECKING:
+    from stakes.costs.cost import Cost
+    from stakes.data.forecasts.forecast_set import ForecastSet
+    from stakes.data.tables.files import CsvOptions
+    from stakes.workflows.inputs import FitRequest
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
@@ -53,7 +62,6 @@ Json = Annotated[
 ]
 Force = Annotated[bool, Parameter(help="overwrite files that are there already", negative="", show_default=False)]
 CasesFile = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
-Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
 Block = Annotated[
     int | None,
     whole("neighbouring cases that belong together; a week by default, in short records at least three days"),
@@ -100,3 +108,197 @@ def number_of(field: str, text: str, expected: str) -> float:
         return float(text)
     except ValueError:
         raise SettingError(f"{field} must be {expected}, got {text!r}") from None
+
+
+def _points(field: str, text: str) -> tuple[GridPoint, ...]:
+    """The points in "52.1,4.3;55,8"."""
+    points = []
+    for part in text.split(";"):
+        numbers = numbers_of(field, part)
+        if len(numbers) != 2 or not -90 <= numbers[0] <= 90 or not -180 <= numbers[1] <= 360:
+            raise SettingError(f"{field} must be LATITUDE,LONGITUDE in degrees, got {part.strip()!r}")
+        points.append((numbers[0], numbers[1]))
+    return tuple(points)
+
+
+def number_or_name(_: str, text: str) -> float | str:
+    """A number of hours, or the column that has them."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# Flags made of settings: one for each field, with its text in the docstring as help; lists are typed as text
+
+_READERS: tuple[tuple[Any, Callable[[str, str], Any]], ...] = (
+    (tuple[str, ...], lambda _, text: names(text)),
+    (tuple[float, ...], numbers_of),
+    (tuple[GridPoint, ...], _points),
+    (float | Literal["auto"], lambda field, text: number_of(field, text, "auto or a number")),
+    (str | float | None, number_or_name),
+)
+
+
+def _reader(kind: Any) -> Callable[[str, str], Any] | None:
+    """What reads a value of this annotation from text; None where cyclopts does."""
+    return next((read for known, read in _READERS if known == kind or known in get_args(kind)), None)
+
+
+def flags_of(settings: type, methods: type, without: Sequence[str] = (), **others: Any) -> Any:
+    """A dataclass of flags with these methods: one flag for each field of the settings, and others."""
+    hints, texts, made = get_type_hints(settings), _help(settings), []
+    for field in fields(settings):
+        kind, default = hints[field.name], field.default
+        if _reader(kind) is not None:
+            kind, default = (str, default) if isinstance(default, str) else (str | None, None)
+        about = whole(texts[field.name]) if kind in (int, int | None) else Parameter(help=texts[field.name])
+        if field.name not in without:
+            made.append((field.name, Annotated[kind, about], default))
+    made += [(name, kind, None) for name, kind in others.items()]
+    where = {"__module__": methods.__module__}  # in which cyclopts looks up annotations
+    return Parameter(name="*")(make_dataclass(methods.__name__, made, bases=(methods,), namespace=where, frozen=True))
+
+
+def settings_of(flags: object, settings: type, without: Sequence[str] = ()) -> dict[str, Any]:
+    """What was typed, as the settings have it."""
+    hints, found = get_type_hints(settings), {}
+    for field in fields(settings):
+        if field.name not in without:
+            value, kind = getattr(flags, field.name), hints[field.name]
+            words = [word for part in get_args(kind) if get_origin(part) is Literal for word in get_args(part)]
+            if (read := _reader(kind)) is not None and value not in words:
+                value = field.default if value is None else read(field.name, value)
+            found[field.name] = value
+    return found
+
+
+def _help(settings: type) -> Mapping[str, str]:
+    """The text of each field in the docstrings of settings and of what they inherit from."""
+    texts: dict[str, str] = {}
+    for base in settings.__mro__:
+        _, _, attributes = (base.__doc__ or "").partition("Attributes:\n")
+        for match in re.finditer(r"^        (\w+): (.*(?:\n {9,}.*)*)", attributes, re.MULTILINE):
+            texts[match[1]] = " ".join(match[2].split())
+    return texts
+
+
+# Forecasts that a user already has
+
+_LEARNED = ("outcomes", "own_file", "learned")  # of a layout, which no flag says
+
+
+class _FormatFlags:
+    """How forecasts that a user already has are read, and tables beside them."""
+
+    members: Path | None
+    separator: str | None
+    encoding: str | None
+    columns: str | None
+    outcome_bounds: str
+    sites: str
+
+    @property
+    def format(self) -> ForecastFormat:
+        """How forecasts are read."""
+        return ForecastFormat(**settings_of(self, ForecastFormat))
+
+    @property
+    def csv(self) -> "CsvOptions":
+        """How a CSV file is read."""
+        return {"separator": self.separator, "encoding": self.encoding}
+
+    @property
+    def describes_members(self) -> bool:
+        """Whether there is a flag that only an ensemble needs."""
+        return self.format != NO_ENSEMBLE.format
+
+    def read(
+        self, target: str | None, cost: "Cost", outcomes: Path | None = None, today: str | None = None
+    ) -> "ForecastSet":
+        """The forecast that is given, for this cost, with the outcomes where there is a file of them."""
+        from stakes.data.forecasts.reading import read_members
+
+        assert self.members is not None
+        layout = ForecastLayout(
+            **settings_of(self, ForecastFormat), outcomes=names(target), today=names(today), own_file=True
+        )
+        return read_members(layout, self.members, outcomes, cost=cost, **self.csv)
+
+    def layout(self, outcome: str, columns: str | None) -> ForecastLayout:
+        """Which columns are what, in a file of forecasts or, where its `columns` are named, in the table of both."""
+        said = settings_of(self, ForecastLayout, _LEARNED)
+        if columns is not None:
+            said["columns"] = names(columns)
+        return ForecastLayout(**said, outcomes=names(outcome), own_file=columns is None)
+
+
+_MEMBERS = Annotated[
+    Path | None,
+    Parameter(
+        help="a forecast that you already have: CSV or parquet with a column a member or quantile, or NetCDF with "
+        "`number`"
+    ),
+]
+if TYPE_CHECKING:
+    EnsembleFlags = _FormatFlags
+    LayoutFlags = _FormatFlags
+else:
+    EnsembleFlags = flags_of(ForecastFormat, _FormatFlags, members=_MEMBERS, separator=Separator, encoding=Encoding)
+    LayoutFlags = flags_of(ForecastLayout, _FormatFlags, _LEARNED, separator=Separator, encoding=Encoding)
+NO_ENSEMBLE = EnsembleFlags()
+_OF_MEMBERS = [f"--{each.name.replace('_', '-')}" for each in fields(ForecastFormat)]
+ONLY_OF_MEMBERS = (
+    f"--target, {', '.join(_OF_MEMBERS[:-1])} and {_OF_MEMBERS[-1]} belong to --members; a folder knows its own "
+    "columns, and that of a recalibration turns forecasts in a NetCDF file into its own unit by itself"
+)
+
+
+# Fits
+
+
+@dataclass(frozen=True)
+class _FitFlags:
+    """What is not of `FitSettings`: the layout of the table, in words, and the cost."""
+
+    target: Annotated[
+        str, Parameter(help="column to forecast, or several, separated by commas, also as ranges such as h00:h23")
+    ]
+    cost: Annotated[str, Parameter(help=COST_HELP)]
+    time: Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")] = None
+    lags: Annotated[
+        str | None, Parameter(help="hours before the issue time whose columns are features, such as 0,6,24")
+    ] = None
+    lead: Annotated[float | None, Parameter(help="hours from the issue time to the target")] = None
+    features: Annotated[str | None, Parameter(help="columns to forecast from; all of numbers by default")] = None
+    known: Annotated[
+        str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
+    ] = None
+    calendar: Annotated[
+        str | None, Parameter(help="features of the target time, of hour,weekday,season,holiday:FR")
+    ] = None
+    baseline_action: BaselineAction = None
+
+    def request(self, data: Path) -> "FitRequest":
+        """What is asked of a fit to the table in the file `data`."""
+        from stakes.data.tables.layout import TableLayout
+        from stakes.settings import from_plain
+        from stakes.workflows.inputs import FitRequest
+
+        layout = {
+            "targets": names(self.target),
+            "time": self.time,
+            "lags": numbers_of("lags", self.lags),
+            "lead": self.lead,
+            "baseline_action": self.baseline_action,
+            **{name: names(getattr(self, name)) for name in ("features", "known", "calendar")},
+        }
+        settings = settings_of(self, FitSettings)
+        settings["directions"] = () if settings["directions"] == ("none",) else settings["directions"]
+        return FitRequest(str(data), self.cost, from_plain(TableLayout, layout), **settings)
+
+
+if TYPE_CHECKING:
+    FitFlags = _FitFlags
+else:
+    FitFlags = flags_of(FitSettings, _FitFlags)

@@ -38,8 +38,7 @@ def monitor(
     from stakes.console import ALARM
     from stakes.workflows.monitor import monitor_folder
 
-    csv = {"separator": separator, "encoding": encoding}
-    seen = monitor_folder(folder, new, forecast, alpha=alpha, cost=cost, **csv)
+    seen = monitor_folder(folder, new, forecast, alpha=alpha, cost=cost, separator=separator, encoding=encoding)
     print_notes(seen.notes, quiet)
     print_json(seen.record()) if json else print_text(seen.sentence)
     if seen.watch.left:

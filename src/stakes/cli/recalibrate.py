@@ -2,12 +2,11 @@
 
 from os.path import isfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
-from stakes.cli.ensemble_flags import ReadingFlags
 from stakes.errors import SettingError
 
 app = App(
@@ -20,7 +19,7 @@ app = App(
         "stakes decide wind new.csv",
     ),
 )
-_NO_FLAGS = ReadingFlags()
+_NO_FLAGS = flag.LayoutFlags()
 
 
 @app.default
@@ -43,19 +42,7 @@ def recalibrate(
     outcome: Annotated[str, Parameter(help="column of what happened, or several, one a target")],
     cost: Annotated[str, Parameter(help=flag.COST_HELP)],
     out: flag.NewFolder,
-    issued: Annotated[
-        str | None, Parameter(help="column of the times at which forecasts were made; issued, init_time, ... are found")
-    ] = None,
-    lead: Annotated[
-        str | None, Parameter(help="hours from then to the outcome: a column, or a number for all of them")
-    ] = None,
-    features: Annotated[
-        str | None, Parameter(help="columns of whatever else was known when a forecast was made")
-    ] = None,
-    today: Annotated[
-        str | None, Parameter(help="column of the action that was taken, to compare with, or of each part")
-    ] = None,
-    files: ReadingFlags = _NO_FLAGS,
+    files: flag.LayoutFlags = _NO_FLAGS,
     decision_weights: Annotated[
         str, Parameter(help="weights of the decision that are tried, between 0 and 1; none tries none")
     ] = "0.2,0.5,0.8",
@@ -78,36 +65,20 @@ def recalibrate(
 ) -> None:
     from stakes.artifacts.recalibrations import RecalibratorSettings
     from stakes.cli.output import print_fit
-    from stakes.data.forecasts.forecast_set import ForecastLayout
     from stakes.data.forecasts.quantiles import written_pair
     from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
     file = _file(forecast, files.columns)
-    weights = () if decision_weights == "none" else flag.numbers_of("decision_weights", decision_weights)
     settings = RecalibratorSettings(
         outcome_bounds=written_pair(files.outcome_bounds),
-        decision_weights=weights,
+        decision_weights=() if decision_weights == "none" else flag.numbers_of("decision_weights", decision_weights),
         tolerance=tolerance,
         test_fraction=test_fraction,
         gap=gap,
         block="auto" if block is None else block,
     )
-    roles = {"issued": issued, "today": today, "features": flag.names(features), **_lead(lead), **_sites(files.sites)}
-    layout = ForecastLayout(
-        outcomes=flag.names(outcome),
-        columns=flag.names(forecast if file is None else files.columns),
-        own_file=file is not None,
-        time=files.time,
-        site=files.site,
-        read_as=files.read_as,
-        tails=files.tails,
-        variable=files.variable,
-        member_dimension=files.member_dimension,
-        points=tuple(files.grid_points),
-        unit=files.unit,
-        **roles,
-    )
-    request = RecalibrateRequest(past, cost, layout, file, settings, files.separator, files.encoding)
+    layout = files.layout(outcome, None if file else forecast)
+    request = RecalibrateRequest(past, cost, layout, file, settings, files.csv)
     print_fit(run_recalibrate(request, out, force=force, quiet=quiet), json)
 
 
@@ -121,16 +92,3 @@ def _file(forecast: str, columns: str | None) -> Path | None:
     if columns is not None:
         raise SettingError(f"--columns are those of a file of forecasts, and there is no file {forecast!r}")
     return None
-
-
-def _lead(text: str | None) -> dict[str, Any]:
-    """A number of hours, or the column that has them."""
-    try:
-        return {"lead_hours": None if text is None else float(text)}
-    except ValueError:
-        return {"lead": text}
-
-
-def _sites(text: str) -> dict[str, Any]:
-    """Each by itself, all together, or those that are named."""
-    return {"each_site": text == "each", "targets": () if text in ("each", "together") else flag.names(text)}

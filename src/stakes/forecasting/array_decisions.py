@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from stakes.costs.cost import Cost, has_part_of_each, is_separable
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.grids import forecast_array
-from stakes.data.forecasts.quantiles import Pair, TailShape, weighted_quantiles
+from stakes.data.forecasts.layout import ForecastFormat, Pair, TailShape
+from stakes.data.forecasts.quantiles import weighted_quantiles
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.forecasting.decisions import member_parts, solve_decisions
@@ -88,7 +89,8 @@ def decide_array(
 
 def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
     given = forecast.to_xarray() if hasattr(forecast, "to_xarray") else forecast
-    return forecast_array(given, "forecast", dimension=member)[0] if isinstance(given, xr.Dataset) else given
+    layout = ForecastFormat(member_dimension=member)
+    return forecast_array(given, "forecast", layout)[0] if isinstance(given, xr.Dataset) else given
 
 
 def _complete_cases(forecast: xr.DataArray, cases: int) -> tuple[_Floats, NDArray[np.bool_]]:

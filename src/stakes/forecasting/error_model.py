@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.quantiles import Pair
+from stakes.data.forecasts.layout import Pair
 from stakes.data.tables.lags import calendar_features
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError

@@ -15,7 +15,8 @@ from stakes.argument_checks import require_decision_weight, require_finite, requ
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.data.forecasts.quantiles import Pair, outcome_bounds
+from stakes.data.forecasts.layout import Pair
+from stakes.data.forecasts.quantiles import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length

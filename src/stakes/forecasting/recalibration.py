@@ -15,7 +15,7 @@ from stakes.argument_checks import require_one_of
 from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost, is_separable, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.quantiles import Pair
+from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import part_by_part, require_finite_costs, todays_cost
 from stakes.evaluation.drift import SeenErrors

@@ -17,7 +17,8 @@ from stakes.costs.parameter_column import refuse_range
 from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.quantiles import Pair, outcome_bounds, weighted_quantiles
+from stakes.data.forecasts.layout import Pair
+from stakes.data.forecasts.quantiles import outcome_bounds, weighted_quantiles
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
@@ -66,7 +67,7 @@ def given_of_arrays(
         members,
         **(beside | {"weights": weights, "leads": leads}),
         targets=targets or names or outcome_names(None, members.shape[2]),
-        index=table.index if isinstance(table, pd.DataFrame) else None,
+        index=table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(members), name="row"),
         outcomes=outcomes,
         notes=notes,
     ).require_one_outcome("y")

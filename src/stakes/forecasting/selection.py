@@ -13,7 +13,8 @@ from torch import Tensor
 from stakes.costs.cost import Cost, total_of
 from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.quantiles import Pair, within_bounds
+from stakes.data.forecasts.layout import Pair
+from stakes.data.forecasts.quantiles import within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import (

@@ -7,8 +7,8 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.past_forecasts import forecasts_in_table
-from stakes.data.tables.columns import case_labels, in_utc
+from stakes.data.forecasts.reading import forecasts_in_table
+from stakes.data.tables.columns import in_utc
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import candidate_title
 from stakes.forecasting.decisions import decision_notes, decision_table, member_parts
@@ -127,11 +127,10 @@ class RecalibratedService:
             given = forecasts_in_table(self._opened.layout, table, "the table")
             require_rows("csv", len(given), self._settings)
             members, weights = self._members(given, request.forecast)
-        assert given.index is not None
         with priced.naming_field("csv"):
             shares = None if weights is None else weights.numpy()
             decided = decision_table(
-                priced.cost, members.numpy(), case_labels(given.index), request.quantiles, shares, given.targets
+                priced.cost, members.numpy(), given.labels, request.quantiles, shares, given.targets
             )
         return schemas.TableAnswer(
             forecast=request.forecast,
@@ -150,7 +149,8 @@ class RecalibratedService:
         opened, settings = self._opened, self._settings
         state, terms, layout = opened.recalibrator.state_, opened.recalibrator.state_.terms, opened.layout
         uses = {"time": terms.season or terms.hour_waves, "lead": terms.lead, "site": terms.sites}
-        data = opened.about.data[0]
+        data, learned = opened.about.data[0], opened.layout.learned
+        assert learned is not None
         own = [name for name in (layout.time, *layout.runs, layout.site) if name is not None]
         return schemas.ModelAnswer(
             version=stakes.__version__,
@@ -187,7 +187,7 @@ class RecalibratedService:
             ),
             corrects=schemas.CorrectsAnswer(
                 form=state.form,
-                member_levels=list(layout.levels) or None,
+                member_levels=list(learned.levels) or None,
                 known=[name for name, used in uses.items() if used and state.models],
                 features=list(layout.features),
             ),

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.costs.cost import Cost, is_separable
-from stakes.data.forecasts.checks import ascend_like_quantiles
+from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.past_forecasts import members_of
 from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.forecasts.reading import members_of
 from stakes.data.forecasts.tables import ForecastValues
 from stakes.data.tables.files import parse_delimited
 from stakes.data.tables.time_axis import to_utc
@@ -151,15 +151,16 @@ def posted_forecasts(
     settings: ServiceSettings,
 ) -> ForecastSet:
     """The forecasts of a request, in its order."""
-    layout, targets = opened.layout, opened.recalibrator.state_.targets
+    layout, targets, learned = opened.layout, opened.recalibrator.state_.targets, opened.layout.learned
+    assert learned is not None
     values = member_array(rows, settings, len(targets))
-    _require_levels(tuple(levels or ()), layout.levels, values.shape[1])
+    _require_levels(tuple(levels or ()), learned.levels, values.shape[1])
     index = pd.RangeIndex(len(values), name="row")
-    names = layout.targets if len(targets) > 1 else ("outcome",)
-    forecast = ForecastValues(values, index, names, layout.levels or None)
+    names = learned.targets if len(targets) > 1 else ("outcome",)
+    forecast = ForecastValues(values, index, names, learned.levels or None)
     with naming_field("members"):
         members, weights, notes = members_of(layout, forecast)
-    doubts = () if layout.learned is None else layout.learned.doubts(forecast)
+    doubts = unlike_learned(learned, forecast)
     beside = {} if known is None else _beside(known, len(values), layout.features)
     with naming_field("known"):
         return ForecastSet(members, weights, targets, index, **beside, notes=(*notes, *doubts))

@@ -1,9 +1,9 @@
 """From new data and a fitted forecaster, or an ensemble and a cost, to the action of every case."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,9 @@ from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import RangedParameter, ranged_parameter
-from stakes.data.forecasts.grids import GridPoint
-from stakes.data.forecasts.members import MembersFile
-from stakes.data.forecasts.quantiles import Pair, TailShape
-from stakes.data.tables.columns import case_labels, column_numbers, column_times, in_utc, newest_cases, zone_notes
+from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.data.forecasts.layout import ForecastFormat
+from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
 from stakes.data.tables.files import write_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left_out_notes
@@ -242,40 +241,33 @@ def table_notes(known: "AboutFit", layout: TableLayout, table: pd.DataFrame, qua
 
 
 def decide_grid(
-    path: Path,
-    spec: CostSpec,
-    levels: Sequence[float],
-    *,
-    variable: str | None = None,
-    dimension: str | None = None,
-    points: Sequence[GridPoint] = (),
-    unit: str | None = None,
-    site: str | None = None,
-    together: bool = True,
-    tails: TailShape = "exponential",
-    bounds: Pair | Literal["auto"] | None = "auto",
+    path: Path, layout: ForecastFormat, spec: CostSpec, levels: Sequence[float]
 ) -> "tuple[Dataset, tuple[str, ...]]":
     """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user."""
     from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
+    from stakes.data.forecasts.quantiles import written_pair
     from stakes.forecasting.array_decisions import decide_array
 
+    bounds, together = written_pair(layout.outcome_bounds), not layout.each_site
     with open_dataset(str(path)) as dataset:
         name, cost = repr(str(path)), spec.build()
-        array, member = forecast_array(dataset, name, variable, dimension, points, unit)
-        along = site_dimension(array, member, name, site) if together else None
+        array, member = forecast_array(dataset, name, layout)
+        along = site_dimension(array, member, name, layout.site) if together else None
         if along is None and together:
             require_parts(array, member, name, cost)
         notes: tuple[str, ...] = ()
         if along is not None:
-            array, sites, notes = sites_by_number(array, along, name, site, bool(points))
+            array, sites, notes = sites_by_number(array, along, name, layout)
             notes += tuple(spec.outcome_notes(cost, sites))
         with user_cost_errors(cost):
-            decided = decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
+            decided = decide_array(
+                array.load(), cost, levels, member=member, site=along, tails=layout.tails, bounds=bounds
+            )
         return decided, notes
 
 
 def decide_members(
-    ensemble: MembersFile,
+    given: ForecastSet,
     spec: CostSpec,
     levels: Sequence[float],
     last: bool = False,
@@ -287,25 +279,36 @@ def decide_members(
 
     With `reduce` they are those of so many weighted members, which go to the file `scenarios` where one is named.
     """
-    doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
-    rows = newest_cases(ensemble.index) if last else slice(None)
-    labels = case_labels(ensemble.index)[rows]
-    cost = spec.build()
-    members, weights = ensemble.members[rows], ensemble.weights
-    told: tuple[str, ...] = ()
-    if reduce is not None:
-        reduced, gap, proven = _reduced(cost, members, weights, reduce)
-        if scenarios is not None:
-            write_table(_scenario_table(reduced, labels, ensemble.targets), scenarios)
-        told = (_reduction_note(reduce, members.shape[1], gap, proven, spec.unit),)
-        members, weights = reduced.members.numpy(), reduced.weights.numpy()
-    decided = decision_table(cost, members, labels, levels, weights, ensemble.targets)
-    if reduce is not None:
-        decided["reduction_gap"] = gap
-    if ensemble.horizon is not None:
-        decided.insert(labels.nlevels, "horizon", ensemble.horizon[rows])
-    notes = decision_notes(cost, decided, members, ensemble.weights if reduce is None else None)
-    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *told, *notes))
+    doubts = spec.doubts(given.equal_members.reshape(-1, given.members.shape[2]), given.targets)
+    given = given.rows(newest_cases(given.index)) if last else given
+    cost, members, weights = spec.build(), given.members, given.weights
+    if reduce is None:
+        return decided_cases(given, cost, spec, levels, members, weights, doubts)
+    reduced, gap, proven = _reduced(cost, members, weights, reduce)
+    if scenarios is not None:
+        write_table(_scenario_table(reduced, given.labels, given.targets), scenarios)
+    told = _reduction_note(reduce, members.shape[1], gap, proven, spec.unit)
+    members, weights = reduced.members.numpy(), reduced.weights.numpy()
+    decided = decided_cases(given, cost, spec, levels, members, weights, (*doubts, told))
+    return replace(decided, table=decided.table.assign(reduction_gap=gap))
+
+
+def decided_cases(
+    given: ForecastSet,
+    cost: Cost,
+    spec: CostSpec,
+    levels: Sequence[float],
+    members: Floats,
+    weights: Floats | None,
+    told: Sequence[str] = (),
+) -> DecidedCases:
+    """The actions for the members of some forecasts, as they came or corrected."""
+    decided = decision_table(cost, members, given.labels, levels, weights, given.targets)
+    if given.horizon is not None and "horizon" not in decided:
+        decided.insert(given.index.nlevels, "horizon", given.horizon)
+    shared = None if weights is None or weights.ndim > 1 else weights
+    notes = decision_notes(cost, decided, members, shared)
+    return DecidedCases(in_utc(decided), spec, (*given.notes, *told, *notes))
 
 
 def _reduced(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
-from stakes.data.forecasts.members import MembersFile
-from stakes.data.tables.columns import case_labels, in_utc, told_labels, zone_notes
+from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.data.tables.columns import in_utc, told_labels, zone_notes
 from stakes.data.tables.layout import TableCases, left_out_notes
 from stakes.evaluation.case_metrics import (
     VALUES_SHOWN,
@@ -270,38 +270,26 @@ def evaluate_fit(
     return Evaluation(judgement.table(block), in_utc(metrics.table()), bundle.cost_spec, block, notes, alarms=alarms)
 
 
-def evaluate_members(
-    ensemble: MembersFile,
-    outcomes: pd.DataFrame,
-    spec: CostSpec,
-    block: int | None = None,
-    baseline_action: NDArray[np.float64] | None = None,
-) -> Evaluation:
-    """An ensemble of at least two members on the outcomes of its cases, of which some are known."""
-    order = np.argsort(ensemble.index.get_level_values(0), kind="stable")
-    sites = None if ensemble.site_of_case is None else ensemble.site_of_case[order]
-    seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)
-    action = None if baseline_action is None else baseline_action[order]
-    cost = spec.build()
+def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = None) -> Evaluation:
+    """An ensemble of at least two members on the outcomes of its cases."""
+    given = given.rows(np.argsort(given.index.get_level_values(0), kind="stable"))
+    seen, cost = given.outcome_table, spec.build()
     with user_cost_errors(cost):
-        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights, sites)
+        cases = CaseMetrics.of_ensemble(given.members, seen, cost, given.today, given.weights, given.sites)
     index = cases.outcomes.index
     infeasible = told_labels(cases.infeasible.index[cases.infeasible])
-    left_out = len(order) - len(cases.infeasible)
-    missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
     moments = index.get_level_values(0)
     times = moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else None
     block = block_length(len(index), times, block)
     notes = (
-        *ensemble.notes,
-        *missing,
+        *given.notes,
         *infeasible_notes(infeasible, len(index)),
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
-        *todays_notes(cost, action, len(outcomes.columns)),
+        *todays_notes(cost, given.today, len(given.targets)),
         *infeasible_today_notes(None if cases.today is None else cases.today["cost"]),
-        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(sites is not None),)),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(given.sites is not None),)),
     )
-    alarms = alarms_of(cases, block, spec, sites is not None)
+    alarms = alarms_of(cases, block, spec, given.sites is not None)
     return Evaluation(
         cases.summary(block), in_utc(cases.table()), spec, block, notes, infeasible=infeasible, alarms=alarms
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from stakes.artifacts.folder import open_as_judged
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.files import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.past_forecasts import read_new
+from stakes.data.forecasts.reading import read_new
+from stakes.data.tables.files import CsvOptions
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError
 from stakes.evaluation.drift import (
@@ -123,8 +124,7 @@ def monitor_folder(
     *,
     alpha: float = 0.05,
     cost: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
+    **csv: Unpack[CsvOptions],
 ) -> Monitored:
     """Hold the errors of new cases against those of the test cases of a recalibration."""
     opened = open_as_judged(folder, cost)
@@ -137,7 +137,7 @@ def monitor_folder(
         )
     _require_same_files(opened, folder, forecasts)
     files = (new, None) if forecasts is None else (forecasts, new)
-    given = read_new(opened.layout, *files, judged=True, separator=separator, encoding=encoding)
+    given = read_new(opened.layout, *files, judged=True, **csv)
     newer, said = _newer(given, opened.about.fitted.last)
     past, errors = opened.judged, _errors(opened, given, newer)
     watch = watch_errors(past.errors, errors, block=min(past.block, len(past)), alpha=alpha)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,11 @@ from stakes.artifacts.recalibrations import (
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
-from stakes.data.forecasts.past_forecasts import read_new, read_past, with_todays_parts
-from stakes.data.tables.columns import case_labels, in_utc, newest_cases, told_labels
+from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.data.forecasts.layout import ForecastLayout
+from stakes.data.forecasts.reading import read_new, read_past
+from stakes.data.tables.columns import in_utc, newest_cases, told_labels
+from stakes.data.tables.files import CsvOptions
 from stakes.errors import SettingError, StakesError, names_text
 from stakes.evaluation.case_metrics import (
     CaseMetrics,
@@ -38,7 +40,6 @@ from stakes.evaluation.case_metrics import (
 from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
-from stakes.forecasting.decisions import decision_notes, decision_table
 from stakes.forecasting.selection import past_parts
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
@@ -46,7 +47,7 @@ from stakes.reports.sentences import cost_sentences, headline, risk_sentences, s
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text, number_text
-from stakes.workflows.decide import DecidedCases, overlap_notes
+from stakes.workflows.decide import DecidedCases, decided_cases, overlap_notes
 from stakes.workflows.evaluate import Evaluation, alarms_of
 
 
@@ -59,8 +60,7 @@ class RecalibrateRequest:
     layout: ForecastLayout  # what the columns are
     forecasts: Path | None = None  # the file of the forecasts; None where they stand in `past`
     settings: RecalibratorSettings = field(default_factory=RecalibratorSettings)  # the parameters of the recalibrator
-    separator: str | None = None  # the character between the fields of text files; None finds it out
-    encoding: str | None = None  # the encoding of text files; None finds it out
+    csv: CsvOptions = field(default_factory=CsvOptions)  # how text files are read
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -140,15 +140,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     say = StatusLines(quiet)
     spec = CostSpec.given(request.cost)
     cost = spec.build()
-    given, layout = read_past(
-        request.layout,
-        request.past,
-        request.forecasts,
-        cost=cost,
-        bounds=request.settings.outcome_bounds,
-        separator=request.separator,
-        encoding=request.encoding,
-    )
+    given, layout = read_past(request.layout, request.past, request.forecasts, cost=cost, **request.csv)
     assert given.outcomes is not None
     past_parts(given, request.settings.test_fraction, request.settings.gap)  # too few are refused before all else
     if given.today is not None:  # which must be an action of this cost, before anything is learned
@@ -179,9 +171,9 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
 def _form(given: ForecastSet, layout: ForecastLayout) -> str:
     """As what a forecast was read."""
     targets = f" a target ({names_text(given.targets)})" if len(given.targets) > 1 else ""
-    if layout.levels:
-        levels = f"levels {number_text(layout.levels[0])} to {number_text(layout.levels[-1])}"
-        return f"{count_text(len(layout.levels), 'quantile')}{targets}, {levels}"
+    if layout.learned is not None and (levels := layout.learned.levels):
+        span = f"levels {number_text(levels[0])} to {number_text(levels[-1])}"
+        return f"{count_text(len(levels), 'quantile')}{targets}, {span}"
     if given.is_point:
         return f"one number{targets}, a point forecast"
     return f"{count_text(given.members.shape[1], 'member')}{targets}"
@@ -223,7 +215,7 @@ def _span(given: ForecastSet) -> FittedSpan:
 def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet) -> str:
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
     judged, last = result.recalibration.judged, old.about.fitted.last
-    if judged is None or judged.times is None or last is None or given.index is None:
+    if judged is None or judged.times is None or last is None:
         return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
     newer = np.flatnonzero(judged.times > np.datetime64(last))
     if not len(newer):
@@ -251,23 +243,15 @@ def decide_recalibrated(
     cost: str | None,
     levels: Sequence[float],
     last: bool = False,
-    *,
-    separator: str | None = None,
-    encoding: str | None = None,
+    **csv: Unpack[CsvOptions],
 ) -> DecidedCases:
     """The actions for new forecasts, corrected by what was learned from past ones."""
-    given = read_new(opened.layout, forecasts, separator=separator, encoding=encoding)
-    given = given.rows(newest_cases(given.index)) if last and given.index is not None else given
-    assert given.index is not None
+    given, built = read_new(opened.layout, forecasts, **csv), opened.recalibrator.cost
+    given = given.rows(newest_cases(given.index)) if last else given
     members, weights = opened.recalibrator.state_.apply(given)
-    decided = decision_table(
-        opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
-    )
-    if given.horizon is not None and "horizon" not in decided:
-        decided.insert(given.index.nlevels, "horizon", given.horizon)
-    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
-    notes = (*opened.notes, *given.notes, *told, *decision_notes(opened.recalibrator.cost, decided, members, weights))
-    return DecidedCases(in_utc(decided), opened.cost_spec, notes)
+    told = () if cost is None else opened.cost_spec.outcome_notes(built, given.targets)
+    decided = decided_cases(given, built, opened.cost_spec, levels, members, weights, told)
+    return replace(decided, notes=(*opened.notes, *decided.notes))
 
 
 def evaluate_recalibrated(
@@ -277,14 +261,12 @@ def evaluate_recalibrated(
     cost: str | None,
     block: int | None = None,
     baseline_action: str | None = None,
-    *,
-    separator: str | None = None,
-    encoding: str | None = None,
+    **csv: Unpack[CsvOptions],
 ) -> Evaluation:
     """What the corrected forecasts were worth, the forecasts as they came and today's action beside them."""
-    layout = replace(opened.layout, today=baseline_action or opened.layout.today)
-    layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
-    given = read_new(layout, forecasts, outcomes, judged=True, separator=separator, encoding=encoding)
+    today = opened.layout.today if baseline_action is None else tuple(map(str.strip, baseline_action.split(",")))
+    layout = replace(opened.layout, today=today)
+    given = read_new(layout, forecasts, outcomes, judged=True, cost=opened.recalibrator.cost, **csv)
     metrics = _metrics(opened, given)
     block = block_length(len(given), given.times, block or opened.about.settings.block)
     known = {each.sha256 for each in opened.about.data}
@@ -307,10 +289,8 @@ def _baseline_note(each_site: bool) -> str:
 
 def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
     """Of the corrected forecasts, with those as they came in the place of weight 0."""
-    assert given.index is not None
     assert given.outcomes is not None
-    cost = opened.recalibrator.cost
-    seen = pd.DataFrame(given.outcomes, case_labels(given.index), list(given.targets))
+    cost, seen = opened.recalibrator.cost, given.outcome_table
     members, weights = opened.recalibrator.state_.apply(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
     with user_cost_errors(cost):

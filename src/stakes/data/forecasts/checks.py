@@ -1,14 +1,13 @@
 """What looks wrong with a forecast: codes for missing values, other units, quantiles taken for members."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.forecasts.layout import LearnedForecasts
 from stakes.data.forecasts.tables import ForecastValues, cases_text
 from stakes.errors import TableError, listed, names_text
 from stakes.text import count_text, number_text
@@ -27,18 +26,11 @@ _HUGE, _ABSURD = (
 
 def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: Floats, name: str) -> tuple[str, ...]:
     """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them."""
-    return tuple(_note(value, column, _rows(cells, value), name) for value in _doubted(outcomes, forecasts))
-
-
-def case_code_notes(
-    outcomes: Floats, forecasts: Floats, column: str, index: "pd.Index[Any]", name: str
-) -> tuple[str, ...]:
-    """The same of outcomes that are known by their case, be they ever so few; one that is merely far is not doubted."""
-    known = np.concatenate([values[~np.isnan(values)] for values in (outcomes, forecasts)])
-    value = doubtful_end(known) if len(known) else None
-    if value is None or not (outcomes == value).any():
-        return ()
-    return (_note(value, column, cases_text(index, outcomes == value), name),)
+    return tuple(
+        f"{name} has {number_text(value)} in {column!r}, {_rows(cells, value)}, beyond all other outcomes and "
+        "forecasts; it is taken for what happened: if it stands for a missing value, leave the field empty"
+        for value in _doubted(outcomes, forecasts)
+    )
 
 
 def without_codes(values: Floats) -> Floats:
@@ -99,13 +91,6 @@ def _rows(cells: Floats, value: float) -> str:
     return f"data row {rows[0]}{more}"
 
 
-def _note(value: float, column: str, where: str, name: str) -> str:
-    return (
-        f"{name} has {number_text(value)} in {column!r}, {where}, beyond all other outcomes and forecasts; it is taken "
-        "for what happened: if it stands for a missing value, leave the field empty"
-    )
-
-
 Values = TypeVar("Values")
 
 _KINDS: dict[str, dict[str, tuple[float, float]]] = {  # factor and offset to the first of each kind
@@ -162,6 +147,8 @@ _WIDE = 50.0  # times the other standard deviation: a hundred for percent among 
 
 def require_one_unit(members: Floats, name: str) -> None:
     """Raise where a member of many cases cannot be in the unit of the others."""
+    plain = without_codes(members)
+    members = plain[~np.isnan(plain).any((1, 2))]
     cases, count, _ = members.shape
     if cases < _LEAST_CASES or count < 3:
         return
@@ -176,21 +163,16 @@ def require_one_unit(members: Floats, name: str) -> None:
         )
 
 
-def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> None:
-    """Raise where the forecast cannot be in the unit of what happened."""
-    for doubt in unit_of_outcomes_doubts(members, outcomes, targets, name):
-        raise TableError(doubt)
-
-
-def unit_of_outcomes_doubts(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """A sentence where the forecast cannot be in the unit of what happened."""
+def unit_of_outcomes_doubts(forecast: ForecastValues, outcomes: Floats, name: str) -> tuple[str, ...]:
+    """A sentence where members or quantiles cannot be in the unit of what happened."""
+    members, targets = forecast.values, forecast.targets
     known = ~np.isnan(without_codes(np.concatenate([members, outcomes[:, None]], axis=1))).any((1, 2))
     members, outcomes = members[known], outcomes[known]
     if len(members) < _LEAST_CASES:
         return ()
-    forecast = members.mean(axis=1)  # (N, D)
-    medians, seen = np.median(forecast, axis=0), np.median(outcomes, axis=0)
-    unlike = _unlike(medians, _deviations(forecast), seen, _deviations(outcomes))
+    means = members.mean(axis=1)  # (N, D)
+    medians, seen = np.median(means, axis=0), np.median(outcomes, axis=0)
+    unlike = _unlike(medians, _deviations(means), seen, _deviations(outcomes))
     odd = np.flatnonzero(unlike & ((len(members) >= _MANY_CASES) | _of_another_size(medians, seen)))
     return tuple(
         f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
@@ -236,67 +218,57 @@ _ENDS = (0.01, 0.99)  # quantiles of the sizes of cases
 _TIMES = 3.0  # beyond them: cases of the usual size are then in another unit
 
 
-@dataclass(frozen=True)
-class LearnedForecasts:
-    """Unit, number and size of the forecasts that were learned from.
+def learned_forecasts(forecast: ForecastValues) -> LearnedForecasts:
+    """What these forecasts are like."""
+    sizes = {}
+    for place, target in enumerate(forecast.targets):
+        if len(seen := _sizes(forecast.values[..., place])):
+            low, high = np.quantile(seen, _ENDS).tolist()
+            sizes[target] = (low, high)
+    count = forecast.values.shape[1]
+    return LearnedForecasts(forecast.targets, forecast.levels or (), count, sizes, forecast.unit)
 
-    The size of a case is its largest member or quantile, without its sign.
-    """
 
-    count: int  # how many members or quantiles each case had
-    sizes: Mapping[str, tuple[float, float]]
-    unit: str | None = None
+def in_learned_unit(learned: LearnedForecasts, forecast: ForecastValues, name: str) -> ForecastValues:
+    """New forecasts in the unit of those that were learned from, with a note; refused where there is no way."""
+    if learned.unit is None or forecast.unit == learned.unit:
+        return forecast
+    if forecast.unit is None:
+        note = f"{name} does not say its unit and is taken to be in {learned.unit}, as the past forecasts"
+        return forecast.noting(note)
+    note = f"the forecasts in {name} are turned from {forecast.unit} into {learned.unit}, the unit of the past ones"
+    values = in_unit(forecast.values, forecast.unit, learned.unit)
+    return replace(forecast, values=values, unit=learned.unit).noting(note)
 
-    @classmethod
-    def of(cls, forecast: ForecastValues) -> Self:
-        """What these forecasts are like."""
-        sizes = {}
-        for place, target in enumerate(forecast.targets):
-            if len(seen := _sizes(forecast.values[..., place])):
-                low, high = np.quantile(seen, _ENDS).tolist()
-                sizes[target] = (low, high)
-        return cls(forecast.values.shape[1], sizes, forecast.unit)
 
-    def in_its_unit(self, forecast: ForecastValues, name: str) -> ForecastValues:
-        """New forecasts in the unit of those that were learned from, with a note; refused where there is no way."""
-        if self.unit is None or forecast.unit == self.unit:
-            return forecast
-        if forecast.unit is None:
-            note = f"{name} does not say its unit and is taken to be in {self.unit}, as the past forecasts"
-            return replace(forecast, notes=(*forecast.notes, note))
-        note = f"the forecasts in {name} are turned from {forecast.unit} into {self.unit}, the unit of the past ones"
-        values = in_unit(forecast.values, forecast.unit, self.unit)
-        return replace(forecast, values=values, unit=self.unit, notes=(*forecast.notes, note))
+def unlike_learned(learned: LearnedForecasts, forecast: ForecastValues) -> tuple[str, ...]:
+    """A sentence where there are more or fewer members than in the past, or they seem to be in another unit."""
+    doubts = []
+    if (count := forecast.values.shape[1]) != learned.count:
+        doubts.append(
+            f"each forecast has {count} members, and the past ones had {learned.count}: the correction was learned for "
+            f"{learned.count}"
+        )
+    sizes = {target: _sizes(forecast.values[..., place]) for place, target in enumerate(forecast.targets)}
+    strange = {target: told for target in sizes if (told := _other_size(learned, target, sizes[target]))}
+    if strange:
+        of_targets = f" of {names_text([*strange])}" if len(forecast.targets) > 1 else ""
+        of_first = f", those of {next(iter(strange))}" if len(strange) > 1 else ""
+        doubts.append(f"forecasts{of_targets}{of_first} {next(iter(strange.values()))}: another unit?")
+    return tuple(doubts)
 
-    def doubts(self, forecast: ForecastValues) -> tuple[str, ...]:
-        """A sentence where there are more or fewer members than in the past, and where they seem to be in
-        another unit.
-        """
-        doubts = []
-        if (count := forecast.values.shape[1]) != self.count:
-            doubts.append(
-                f"each forecast has {count} members, and the past ones had {self.count}: the correction was learned "
-                f"for {self.count}"
-            )
-        sizes = {target: _sizes(forecast.values[..., place]) for place, target in enumerate(forecast.targets)}
-        strange = {target: told for target in sizes if (told := self._other_size(target, sizes[target]))}
-        if strange:
-            of_targets = f" of {names_text([*strange])}" if len(forecast.targets) > 1 else ""
-            of_first = f", those of {next(iter(strange))}" if len(strange) > 1 else ""
-            doubts.append(f"forecasts{of_targets}{of_first} {next(iter(strange.values()))}: another unit?")
-        return tuple(doubts)
 
-    def _other_size(self, target: str, sizes: Floats) -> str | None:
-        """How far forecasts of a target are from what past ones reached; None where they are near."""
-        known = [self.sizes[target]] if target in self.sizes else [*self.sizes.values()]
-        if not known or not len(sizes):
-            return None
-        low, high = min(low for low, _ in known), max(high for _, high in known)
-        usual = float(np.median(sizes))
-        if low / _TIMES <= usual <= high * _TIMES:
-            return None
-        new, least, most = (number_text(each, 3) for each in (usual, low, high))
-        return f"reach {new}, where past ones reached {least} to {most}"
+def _other_size(learned: LearnedForecasts, target: str, sizes: Floats) -> str | None:
+    """How far forecasts of a target are from what past ones reached; None where they are near."""
+    known = [learned.sizes[target]] if target in learned.sizes else [*learned.sizes.values()]
+    if not known or not len(sizes):
+        return None
+    low, high = min(low for low, _ in known), max(high for _, high in known)
+    usual = float(np.median(sizes))
+    if low / _TIMES <= usual <= high * _TIMES:
+        return None
+    new, least, most = (number_text(each, 3) for each in (usual, low, high))
+    return f"reach {new}, where past ones reached {least} to {most}"
 
 
 def _sizes(values: Floats) -> Floats:

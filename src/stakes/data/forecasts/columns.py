@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
+from stakes.data.forecasts.layout import ReadAs
 from stakes.data.tables.columns import require_columns
 from stakes.errors import TableError, did_you_mean, listed, names_text
 from stakes.text import number_text
@@ -395,9 +396,6 @@ def _named(column: str, match: "re.Match[str]", in_percent: bool, as_decimals: b
         return NamedQuantile(column, prefix, float(f"0.{number}"), whole)
     return NamedQuantile(column, prefix, round(float(number) / 100, 12) if in_percent else float(number), whole)
 
-
-ReadAs = Literal["auto", "members", "quantiles", "points"]
-"""What columns hold: members, quantiles, or one forecast of each site; "auto" tells by their names."""
 
 _VALUE = "outcome"
 _SHORT_NAME = 2  # letters, of names that say nothing

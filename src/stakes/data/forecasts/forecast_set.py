@@ -1,6 +1,5 @@
-"""Forecasts that somebody else makes, as they came, and where a user keeps them."""
+"""Forecasts that somebody else makes, as they came, and what belongs to them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -8,19 +7,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.argument_checks import require_finite
 from stakes.data.case_table import outcome_names
-from stakes.data.forecasts.checks import LearnedForecasts
-from stakes.data.forecasts.columns import AHEAD_COLUMNS, RUN_COLUMNS, ReadAs, chosen_columns, site_labels
-from stakes.data.forecasts.grids import GridPoint
-from stakes.data.forecasts.quantiles import Pair, TailShape
-from stakes.data.forecasts.tables import as_index, case_index, one_row_each, time_level
-from stakes.data.tables.columns import column_numbers, column_times, require_columns
+from stakes.data.forecasts.tables import as_index, one_row_each
+from stakes.data.tables.columns import case_labels
 from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError, check_names, first_repeated
+from stakes.errors import NonFiniteError, SettingError, ShapeError
 
 Floats = NDArray[np.float64]
 _SECONDS = 3600.0  # of an hour
+_EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +25,7 @@ class ForecastSet:
     members: Floats  # members (N, M, D), in the outcomes' units; M = 1 is a point forecast
     weights: Floats | None = None
     targets: tuple[str, ...] = ()  # the names of the D outcomes; none for y, or y0, y1 and so on
-    index: "pd.Index[Any] | None" = None  # what the cases are called, (N,); None counts them from 0
+    index: "pd.Index[Any]" = None  # type: ignore[assignment]  # what the cases are called, (N,); None counts from 0
     times: Times | None = None  # when the outcomes happen, (N,), in UTC; None where it is not known
     issued: Times | None = None
     leads: Floats | None = None  # hours from `issued` to `times`, (N,), not negative; None where they are not known
@@ -38,7 +33,7 @@ class ForecastSet:
     horizon: NDArray[Any] | None = None
     features: pd.DataFrame | None = None
     outcomes: Floats | None = None  # what happened, (N, D), in the past; None where it is still to come
-    today: Floats | None = None
+    today: Floats | None = None  # what was done, (N,) or (N, A) of several parts, NaN where it is not known
     notes: tuple[str, ...] = ()  # sentences about what the user should know
 
     def __post_init__(self) -> None:
@@ -51,9 +46,11 @@ class ForecastSet:
         self._set("index", pd.RangeIndex(cases, name="row") if self.index is None else as_index(self.index))
         if self.weights is not None:
             self._set("weights", _checked_weights(self.weights, count))
-        for name in ("outcomes", "today", "leads"):
+        for name in ("outcomes", "leads"):
             if getattr(self, name) is not None:
                 self._set(name, _finite(name, getattr(self, name)))
+        if self.today is not None:
+            self._set("today", np.asarray(self.today, dtype=np.float64))
         if self.sites is not None:
             self._set("sites", np.asarray(self.sites).astype(np.str_))
         for name in ("times", "issued"):
@@ -70,6 +67,24 @@ class ForecastSet:
     def is_point(self) -> bool:
         """Whether there is one member, which knows of no uncertainty."""
         return self.members.shape[1] == 1
+
+    @property
+    def labels(self) -> "pd.Index[Any]":
+        """What messages and tables call the cases."""
+        return case_labels(self.index)
+
+    @property
+    def outcome_table(self) -> pd.DataFrame:
+        """What happened, (N, D), by case and target."""
+        return pd.DataFrame(self.outcomes, self.labels, list(self.targets))
+
+    @property
+    def equal_members(self) -> Floats:
+        """Members (N, M, D) that count alike: as they came, or 100 equally likely ones made of weighted ones."""
+        if self.weights is None:
+            return self.members
+        levels = (np.arange(_EQUAL_MEMBERS) + 0.5) / _EQUAL_MEMBERS
+        return self.members[:, np.searchsorted(np.cumsum(self.weights), levels)]  # weighted members are in order
 
     def require_one_outcome(self, name: str) -> Self:
         """The same, refused where several forecasts of one moment, and of one site, have outcomes that differ."""
@@ -170,119 +185,3 @@ def _checked_features(features: Any) -> pd.DataFrame | None:
     if len(columns) < table.shape[1]:
         raise ShapeError("features must have columns of different names")
     return pd.DataFrame(columns)
-
-
-@dataclass(frozen=True)
-class ForecastLayout:
-    """Which columns are what: forecasts and their outcomes share a table, unless forecasts have a file of their own.
-
-    Features, and when a forecast was issued, stand beside the forecasts; the action of today beside the outcomes.
-    """
-
-    outcomes: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    own_file: bool = False  # whether the forecasts have a file of their own
-    time: str | None = None  # the column of the times at which outcomes happen; None looks for the usual names
-    issued: str | None = None  # the column of the times at which forecasts were made; None where there is none
-    lead: str | None = None  # the column of the hours from then to the outcome; None where there is none
-    lead_hours: float | None = None  # the same number of hours for all forecasts; None where it is not known
-    site: str | None = None  # the column of sites in a table with a row for each; None looks for the usual names
-    features: tuple[str, ...] = ()  # columns of whatever else was known when a forecast was made
-    today: str | None = None
-    read_as: ReadAs = "auto"  # what the columns of the forecasts hold
-    each_site: bool = False  # whether each of several sites is decided by itself, not all together
-    targets: tuple[str, ...] = ()
-    tails: TailShape = "exponential"  # what lies beyond the outermost quantiles
-    levels: tuple[float, ...] = ()
-    bounds: tuple[Pair, ...] = ()
-    variable: str | None = None
-    member_dimension: str | None = None
-    points: tuple[GridPoint, ...] = ()  # latitudes and longitudes of the points of a grid that are wanted
-    unit: str | None = None  # the unit that is wanted of a NetCDF file that says its own; None takes it as it is
-    learned: LearnedForecasts | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("outcomes", "columns", "features", "targets"):
-            check_names(name, getattr(self, name))
-        if not self.outcomes:
-            raise SettingError("outcomes must name at least one column, got none")
-        if not self.columns and not self.own_file:
-            raise SettingError("columns must name the forecasts in the table of the outcomes, got none")
-        if self.lead is not None and self.lead_hours is not None:
-            raise SettingError(f"lead is a column or a number of hours, got {self.lead!r} and {self.lead_hours:g}")
-        if self.lead_hours is not None:
-            require_finite("lead", self.lead_hours)
-        if (twice := first_repeated(self._roles)) is not None:
-            raise SettingError(f"a column has one role, but {twice!r} was given two")
-
-    @property
-    def _roles(self) -> list[str]:
-        single = (self.time, self.issued, self.lead, self.site)
-        named = [name for name in single if name is not None]
-        return [*self.outcomes, *self.columns, *self.features, *named, *self.today_columns]
-
-    @property
-    def today_columns(self) -> tuple[str, ...]:
-        """The column of the action that was taken, or those of its parts; none where it is not known."""
-        return () if self.today is None else tuple(name.strip() for name in self.today.split(","))
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """The column that tells the forecasts of one time apart, if any."""
-        return tuple(name for name in (self.issued, self.lead) if name is not None)
-
-    @property
-    def in_grid(self) -> tuple[str | None, str | None, tuple[GridPoint, ...], str | None]:
-        """What is wanted of a gridded file, as `stakes.data.forecasts.grids.forecast_array` takes it."""
-        return self.variable, self.member_dimension, self.points, self.unit
-
-    @property
-    def beside(self) -> tuple[str, ...]:
-        """The columns beside the forecasts that are none of them, and by which no case is known."""
-        shared = () if self.own_file else (*self.outcomes, *self.today_columns)
-        return (*self.features, *shared)
-
-    def named_in(self, table: pd.DataFrame, name: str) -> tuple[Self, tuple[str, ...]]:
-        """With the columns of a table of forecasts by their names, in place of ranges and of what is to be found.
-
-        The second is what the user should know about it.
-        """
-        there = [str(column) for column in table.columns]
-        require_columns(table, self.features, "features")
-        if self.lead is not None:
-            column_numbers(table, [self.lead], name)
-        columns = tuple(chosen_columns(self.columns, there, name)) if self.columns else ()
-        outcomes = self.outcomes if self.own_file else tuple(chosen_columns(self.outcomes, there, name))
-        time = self.time or time_level(case_index(table, None))
-        labels = site_labels(table, self.site)
-        site = self.site if labels is None else str(labels.name)
-        named = replace(self, columns=columns, outcomes=outcomes, time=time, site=site)
-        if self.runs or self.lead_hours is not None:
-            return named, ()
-        used = set(named._roles)
-        issued = _named_like(RUN_COLUMNS, table, used)
-        if issued is not None and _holds_times(table, issued):
-            return replace(named, issued=issued), (
-                f"the column {issued!r} is taken to say when each forecast was made",
-            )
-        ahead = _named_like(AHEAD_COLUMNS, table, used)
-        hint = f", as --lead {ahead} does if {ahead} is in hours" if ahead else ""
-        return named, (
-            "nothing says how long before its outcome a forecast was made, so that errors are taken to be known at "
-            f"once; --lead HOURS says so{hint}",
-        )
-
-
-def _named_like(known: Sequence[str], table: pd.DataFrame, used: set[str]) -> str | None:
-    lower = {str(column).lower(): str(column) for column in reversed(table.columns) if column not in used}
-    return next((lower[name] for name in known if name in lower), None)
-
-
-def _holds_times(table: pd.DataFrame, column: str) -> bool:
-    if np.issubdtype(table[column].to_numpy().dtype, np.number):
-        return False
-    try:
-        column_times(table, column, unique=False)
-    except StakesError:
-        return False
-    return True

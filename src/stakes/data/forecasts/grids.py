@@ -10,6 +10,7 @@ import pandas as pd
 from stakes.costs.cost import action_parts, vector_cost
 from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.forecasts.layout import ForecastFormat, GridPoint
 from stakes.data.forecasts.tables import ROW, ForecastValues, number_order_note, require_once
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
@@ -18,9 +19,6 @@ from stakes.text import number_order
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
 
-
-GridPoint = tuple[float, float]
-"""Latitude and longitude, in degrees."""
 
 _VARIABLE = "variable"  # along which several variables lie
 _SITES = (_VARIABLE, "site", "station", "location")
@@ -31,21 +29,14 @@ _CASE, _SITE = "case", "site"
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
-def forecast_array(
-    dataset: "Dataset",
-    name: str,
-    variable: str | None = None,
-    dimension: str | None = None,
-    points: Sequence[GridPoint] = (),
-    unit: str | None = None,
-) -> "tuple[DataArray, str]":
+def forecast_array(dataset: "Dataset", name: str, layout: ForecastFormat) -> "tuple[DataArray, str]":
     """The variable of members or quantiles in a dataset, and the dimension of these."""
-    array = _forecast_variable(
-        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
-    )
+    dimension = layout.member_dimension
+    known = (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
+    array = _forecast_variable(dataset, name, layout.variable, known)
     number = dimension or _only_known(array, name)
-    array = _at_points(array, name, points)
-    return array if unit is None else _in_unit(array, unit, name), number
+    array = _at_points(array, name, layout.point)
+    return array if layout.unit is None else _in_unit(array, layout.unit, name), number
 
 
 def array_forecast(
@@ -89,13 +80,13 @@ def site_dimension(array: "DataArray", number: str, name: str, wanted: str | Non
 
 
 def sites_by_number(
-    array: "DataArray", site: str, name: str, wanted: str | None = None, at_points: bool = False
+    array: "DataArray", site: str, name: str, layout: ForecastFormat
 ) -> "tuple[DataArray, list[str], tuple[str, ...]]":
     """The variable with its sites in the order of the numbers by which they differ, their names, and a
     note about it.
     """
-    names = _site_names(array, site, wanted is not None or site == _VARIABLE, name)
-    order = None if at_points or site == _VARIABLE else number_order(names)
+    names = _site_names(array, site, layout.site is not None or site == _VARIABLE, name)
+    order = None if layout.point or site == _VARIABLE else number_order(names)
     if order is None:
         return array, names, ()
     names = [names[place] for place in order]

@@ -14,11 +14,9 @@ from torch import Tensor
 from stakes.argument_checks import require_finite, require_one_of
 from stakes.costs.cost import plain_cost_of, stated, total_of
 from stakes.costs.scalar_costs import scalar_cost
+from stakes.data.forecasts.layout import Pair, TailShape
 from stakes.errors import SettingError, ShapeError, TableError
 from stakes.text import number_text
-
-Pair = tuple[float | None, float | None]
-"""The lower and the upper bound of an outcome; None where there is none."""
 
 _LEAST_TIES, _LEAST_SHARE = 10, 0.01  # of the rows, at an atom
 _NAMED = 3  # outcomes, in a sentence
@@ -149,9 +147,6 @@ def _is_atom(counts: NDArray[np.int64]) -> bool:
         return False
     return bool(counts[0] >= _TIMES * counts[1 : 1 + _NEIGHBOURS].max())
 
-
-TailShape = Literal["exponential", "flat"]
-"""What lies beyond the outermost quantiles: exponential tails, or nothing."""
 
 Floats = NDArray[np.float64]
 _PIECE = 0.01  # the probability of a piece between two levels, at most

@@ -13,7 +13,6 @@ from stakes.data.forecasts.columns import (
     MEMBER_DIMENSIONS,
     RUN_COLUMNS,
     ForecastColumns,
-    ReadAs,
     chosen_columns,
     forecast_columns,
     site_labels,
@@ -21,6 +20,7 @@ from stakes.data.forecasts.columns import (
     with_ranges,
     without_coordinates,
 )
+from stakes.data.forecasts.layout import ForecastLayout, ReadAs
 from stakes.data.tables.columns import (
     column_numbers,
     column_times,
@@ -152,13 +152,17 @@ class ForecastValues:
         places = [self.targets.index(target) for target in targets]
         return replace(self, values=self.values[..., places], targets=tuple(targets))
 
+    def noting(self, *notes: str) -> Self:
+        """The same with more to know about it."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def by_number(self) -> Self:
         """The same with targets that differ by a number alone, and that nobody has put in an order, in that of it."""
         order = None if self.ordered else number_order(self.targets)
         if order is None:
             return self
         targets = [self.targets[place] for place in order]
-        return replace(self.only(targets), notes=(*self.notes, number_order_note(targets)))
+        return self.only(targets).noting(number_order_note(targets))
 
 
 def number_order_note(targets: Sequence[str]) -> str:
@@ -186,6 +190,11 @@ class CaseRows:
         index = case_index(table, time, runs)
         index = pd.RangeIndex(len(table), name=ROW) if index is None else index
         return cls(table, name, index, site_labels(table, site))
+
+    @property
+    def by_place(self) -> bool:
+        """Whether nothing but its place tells the case of a row."""
+        return isinstance(self.index, pd.RangeIndex)
 
     def values(self, columns: Sequence[str], cases: "pd.Index[Any]", sites: NDArray[Any] | None = None) -> Floats:
         """The numbers (N, C) of columns for some cases, NaN where the table has no such case or number."""
@@ -261,25 +270,22 @@ class _Rows(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def long_forecast(
-    table: pd.DataFrame,
-    name: str,
-    time: str | None,
-    runs: Sequence[str],
-    site: str | None,
-    targets: Sequence[str],
-    read_as: ReadAs,
-) -> ForecastValues | None:
-    """The forecast in a long table; None where the table is not one."""
-    rows = _rows(table, name, read_as)
-    if rows is None:
-        return None
-    index, labels = case_index(rows.table, time, runs), site_labels(rows.table, site)
+def table_forecast(cases: CaseRows, layout: ForecastLayout) -> ForecastValues:
+    """The members or quantiles in a table, wide or long."""
+    table, name = cases.table, cases.name
+    table = table.drop(columns=[column for column in layout.beside if column in table.columns])
+    rows = None if layout.columns else _rows(table, name, layout.read_as)
+    return _wide(table, cases, layout) if rows is None else _long(rows, name, layout)
+
+
+def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastValues:
+    index, labels = case_index(rows.table, layout.time, layout.runs), site_labels(rows.table, layout.site)
     if index is None:
         raise TableError(
             f"{name} has the column {rows.key!r} but none of the case; it is called time or case, or --time says which"
         )
-    columns, notes = _value_columns(rows, [*index.names, *([] if labels is None else [labels.name])], targets, name)
+    known = [*index.names, *([] if labels is None else [labels.name])]
+    columns, notes = _value_columns(rows, known, layout.outcomes, name)
     if labels is not None and len(columns) > 1:
         raise TableError(f"{name} must have one column of values beside that of sites, got {listed(columns)}")
     keys = _key_labels(rows, name)
@@ -364,8 +370,10 @@ def _value_columns(
     if not numeric:
         besides = " and ".join(repr(column) for column in (rows.key, *known))
         raise TableError(f"{name} has no column of numbers besides {besides}")
-    named = with_ranges(wanted, numeric, name)
-    values, notes = (numeric, ()) if named and set(named) <= set(numeric) else without_coordinates(numeric)
+    named = set(with_ranges(wanted, numeric, name))
+    values, notes = without_coordinates(numeric)
+    if named <= set(numeric) and not named <= set(values):  # coordinates that are meant
+        values, notes = numeric, ()
     return target_columns(wanted, values, name), notes
 
 
@@ -412,48 +420,27 @@ def _require_once(
     raise TableError(f"{name} has {what} {key} of case {case}{at_site} more than once{hint}")
 
 
-def table_forecast(
-    table: pd.DataFrame,
-    name: str,
-    *,
-    time: str | None = None,
-    runs: Sequence[str] = (),
-    site: str | None = None,
-    columns: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    read_as: ReadAs = "auto",
-) -> ForecastValues:
-    """The members or quantiles in a table, wide or long."""
-    long = None if columns else long_forecast(table, name, time, runs, site, targets, read_as)
-    return _wide(table, name, time, runs, site, columns, read_as) if long is None else long
-
-
-def _wide(
-    table: pd.DataFrame,
-    name: str,
-    time: str | None,
-    runs: Sequence[str],
-    site: str | None,
-    wanted: Sequence[str],
-    read_as: ReadAs,
-) -> ForecastValues:
-    index, sites = case_index(table, time, runs), site_labels(table, site)
-    known = {*([] if index is None else index.names), *([] if sites is None else [sites.name])}
+def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> ForecastValues:
+    name, index, sites = cases.name, cases.index, cases.sites
+    known = {*([] if cases.by_place else index.names), *([] if sites is None else [sites.name])}
     others = [str(column) for column in table.columns if column not in known]
     if not others:
         raise TableError(f"{name} has no column of members")
-    columns, notes = (chosen_columns(wanted, others, name), ()) if wanted else without_coordinates(others)
+    chosen = bool(layout.columns)
+    columns, notes = (chosen_columns(layout.columns, others, name), ()) if chosen else without_coordinates(others)
     _require_numbers(table, columns, name)
-    roles = forecast_columns(columns, name, read_as, bool(wanted))
+    roles = forecast_columns(columns, name, layout.read_as, chosen)
     values = np.stack([column_numbers(table, of_target, name) for of_target in roles.of_target.values()], -1)
     notes += roles.notes + zone_notes(table, time_level(index))
+    named = layout.read_as == "auto"
     if sites is not None:
-        return replace(_by_site(values, index, sites, roles, name), named=read_as == "auto", notes=notes)
-    index = pd.RangeIndex(len(table), name=ROW) if index is None else index
+        by_site = _by_site(values, None if cases.by_place else index, sites, roles, name)
+        return replace(by_site, named=named, notes=notes)
     require_once(index, name)
-    targets = tuple(roles.of_target)
-    points, named = read_as == "points", read_as == "auto"
-    return ForecastValues(values, index, targets, roles.levels, named, not points, points and bool(wanted), notes)
+    points = layout.read_as == "points"
+    return ForecastValues(
+        values, index, tuple(roles.of_target), roles.levels, named, not points, points and chosen, notes
+    )
 
 
 def _by_site(

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,13 @@ from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
 _NUMBER = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?")
 _PERHAPS_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 _UNMARKED_THOUSANDS = re.compile(r"[+-]?\d{4,}")
+
+
+class CsvOptions(TypedDict, total=False):
+    """How a text file is read, where that is not found by itself."""
+
+    separator: str | None
+    encoding: str | None
 
 
 def has_decimal_commas(columns: Mapping[str, Sequence[str]], missing: Collection[str], name: str) -> bool:
@@ -93,17 +100,11 @@ _TRUTHS = {"true": 1.0, "false": 0.0}
 _NUMBER_OR_TIME = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?|\d{4}-\d\d-\d\d.*")
 
 
-def parse_delimited(
-    content: bytes,
-    name: str,
-    separator: str | None = None,
-    encoding: str | None = None,
-    keys: Collection[str] = (),
-) -> pd.DataFrame:
+def parse_delimited(content: bytes, name: str, keys: Collection[str] = (), **csv: Unpack[CsvOptions]) -> pd.DataFrame:
     """The table of a text file."""
-    text = _decoded(_unpacked(content, name), name, encoding)
+    text = _decoded(_unpacked(content, name), name, csv.get("encoding"))
     named, text = _named_separator(text)
-    separator = separator or named or _likely_separator(text)
+    separator = csv.get("separator") or named or _likely_separator(text)
     if len(separator) != 1:
         raise TableError(f"separator must be one character, got {separator!r}")
     rows = _rows(text, separator, name)
@@ -294,15 +295,10 @@ GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
-def read_flat_file(
-    path: Path, separator: str | None = None, encoding: str | None = None, keys: Collection[str] = ()
-) -> pd.DataFrame:
+def read_flat_file(path: Path, keys: Collection[str] = (), **csv: Unpack[CsvOptions]) -> pd.DataFrame:
     """The table in a CSV or parquet file, with at least one row and one column."""
     name, content = repr(str(path)), _content(path)
-    if file_suffix(path) in PARQUET:
-        table = _parquet(content, name)
-    else:
-        table = parse_delimited(content, name, separator, encoding, keys)
+    table = _parquet(content, name) if file_suffix(path) in PARQUET else parse_delimited(content, name, keys, **csv)
     if not len(table) or not len(table.columns):
         raise TableError(f"{name} has {len(table)} rows and {len(table.columns)} columns, expected at least one each")
     return table
@@ -404,9 +400,7 @@ _FORMULA = ("=", "+", "-", "@")
 _DIGITS = 14  # that a sum of numbers of double precision can be trusted to have
 
 
-def read_table(
-    path: Path, keys: Collection[str] = (), /, *, separator: str | None = None, encoding: str | None = None
-) -> pd.DataFrame:
+def read_table(path: Path, keys: Collection[str] = (), /, **csv: Unpack[CsvOptions]) -> pd.DataFrame:
     """The table in a CSV file (any usual separator, also .tsv, .txt, .gz) or a parquet file, with at least one row.
 
     A NetCDF file or a Zarr store becomes the column `time` and the columns of `read_series`.
@@ -415,7 +409,7 @@ def read_table(
     """
     path = Path(path)
     if not is_gridded(path):
-        return read_flat_file(path, separator, encoding, keys)
+        return read_flat_file(path, keys, **csv)
     from stakes.data.tables.gridded_files import read_series  # which reads tables by these functions
 
     try:

@@ -1,0 +1,127 @@
+"""What a user says of forecasts that somebody else makes: the settings behind the flags, light enough for --help."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Literal
+
+from stakes.errors import SettingError, check_names, first_repeated
+
+ReadAs = Literal["auto", "members", "quantiles", "points"]
+"""What columns hold: members, quantiles, or one forecast of each site; "auto" tells by their names."""
+
+TailShape = Literal["exponential", "flat"]
+"""What lies beyond the outermost quantiles: exponential tails, or nothing."""
+
+Pair = tuple[float | None, float | None]
+"""The lower and the upper bound of an outcome; None where there is none."""
+
+GridPoint = tuple[float, float]
+"""Latitude and longitude, in degrees."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastFormat:
+    """How forecasts are read from a file; the text of an attribute is the help of its flag.
+
+    Attributes:
+        columns: the members in a table with a column each, names or ranges such as m1:m50; found by default
+        read_as: what the columns are; points: one forecast a site
+        site: column of sites in a table with a row for each, or dimension of sites, or hours, of a NetCDF file; site,
+            item_id, ... are found
+        sites: one decision about several sites together, about each, or about those that are named
+        tails: what lies beyond the outermost quantiles; flat: nothing
+        outcome_bounds: what outcomes cannot cross, such as 0,1 or 0, to which members are clipped; or none. By default
+            what the cost knows, or quantiles show
+        time: column with the time, ISO, UTC unless a zone is written
+        variable: variable of a NetCDF file, or several, separated by commas; or target of a hub's table
+        member_dimension: dimension of the members in a NetCDF file; number, member, ... are found
+        point: points of a grid in a NetCDF file, LATITUDE,LONGITUDE;... the nearest are taken
+        unit: unit that is wanted of a NetCDF file that says its own, such as degC in place of K
+    """
+
+    columns: tuple[str, ...] = ()
+    read_as: ReadAs = "auto"
+    site: str | None = None
+    sites: tuple[str, ...] | Literal["together", "each"] = "together"
+    tails: TailShape = "exponential"
+    outcome_bounds: str = "auto"
+    time: str | None = None
+    variable: str | None = None
+    member_dimension: str | None = None
+    point: tuple[GridPoint, ...] = ()
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        check_names("columns", self.columns)
+
+    @property
+    def each_site(self) -> bool:
+        """Whether each of several sites is decided by itself, not all together."""
+        return self.sites == "each"
+
+
+@dataclass(frozen=True)
+class LearnedForecasts:
+    """What the forecasts were like that were learned from, by which new ones are read alike.
+
+    The size of a case is its largest member or quantile, without its sign.
+    """
+
+    targets: tuple[str, ...]
+    levels: tuple[float, ...]  # of their quantiles; none for members
+    count: int  # how many members or quantiles each case had
+    sizes: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # from and to, of each target
+    unit: str | None = None
+    bounds: tuple[Pair, ...] = ()  # what members of each target are clipped to; none where there is nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastLayout(ForecastFormat):
+    """Which columns are what: forecasts and their outcomes share a table, unless forecasts have a file of their own.
+
+    Features, and when a forecast was issued, stand beside the forecasts; the action of today beside the outcomes.
+
+    Attributes:
+        outcomes: column of what happened, or several, one a target
+        issued: column of the times at which forecasts were made; issued, init_time, ... are found
+        lead: hours from then to the outcome: a column, or a number for all of them
+        features: columns of whatever else was known when a forecast was made
+        today: column of the action that was taken, to compare with, or of each part
+        own_file: whether the forecasts have a file of their own
+        learned: what is known of past forecasts, where new ones are read
+    """
+
+    outcomes: tuple[str, ...] = ()
+    issued: str | None = None
+    lead: str | float | None = None
+    features: tuple[str, ...] = ()
+    today: tuple[str, ...] = ()
+    own_file: bool = False
+    learned: LearnedForecasts | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("outcomes", "features", "today"):
+            check_names(name, getattr(self, name))
+        if not self.outcomes and not self.own_file:
+            raise SettingError("outcomes must name at least one column, got none")
+        if not self.columns and not self.own_file:
+            raise SettingError("columns must name the forecasts in the table of the outcomes, got none")
+        if isinstance(self.lead, float) and not isfinite(self.lead):
+            raise SettingError(f"lead must be a finite number, got {self.lead}")
+        keys = [name for name in (self.time, self.site) if name is not None]
+        ahead, seen = [*self.columns, *self.features, *self.runs, *keys], [*self.outcomes, *self.today]
+        for columns in (ahead, [*seen, *keys]) if self.own_file else ([*ahead, *seen],):
+            if (twice := first_repeated(columns)) is not None:
+                raise SettingError(f"a column has one role, but {twice!r} was given two")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The columns that tell the forecasts of one time apart, if any."""
+        return tuple(name for name in (self.issued, self.lead) if isinstance(name, str))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns beside the forecasts that are none of them, and by which no case is known."""
+        return self.features if self.own_file else (*self.features, *self.outcomes, *self.today)
