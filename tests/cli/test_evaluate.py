@@ -371,3 +371,7 @@ def test_a_fitted_forecaster_that_is_worse_than_one_action_is_told(fitted: Path)
     code, output, errors = called("evaluate", str(fitted), "later.csv")
     assert code == 0, errors
     assert "\nTake care: one action for all cases would have been cheaper on these cases" in output
+
+
+def test_outcomes_are_of_members_and_of_recalibrations(fitted: Path) -> None:
+    assert "belong to --members" in complaint("evaluate", str(fitted), "members.csv", "--outcomes", "outcomes.csv")

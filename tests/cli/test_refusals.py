@@ -135,7 +135,7 @@ WORDS = [
     (["evaluate"], "evaluate needs FOLDER and DATA"),
     (["evaluate", "--members", "members.csv", "--cost", COST], "--members needs --outcomes too"),
     (["evaluate", "--members", "members.csv", "--outcomes", "outcomes.csv"], "--members needs --cost too"),
-    (["evaluate", "nowhere", "members.csv", "--outcomes", "outcomes.csv"], "belong to --members"),
+    (["evaluate", "nowhere", "members.csv", "--outcomes", "outcomes.csv"], "there is no folder nowhere"),
     (["evaluate", "nowhere", "outcomes.csv"], "nowhere"),
     (["evaluate", "nowhere", "outcomes.csv", "--block", "0"], "block must be a whole number of at least 1, got 0"),
     (["evaluate", "nowhere", "outcomes.csv", "--block", "week"], "--block"),
@@ -150,8 +150,8 @@ WORDS = [
     (["check-cost", "outcomes.csv", "--members", "members.csv", "--cost", COST], "not both"),
     (["data"], ""),
     (["data", "lst"], "lst"),
-    (["refit", "nowhere", "outcomes.csv", "--out", "x"], "nowhere is no folder of a fit"),
-    (["refit", ".", "outcomes.csv", "--out", "."], "needs a folder of its own"),
+    (["refit", "nowhere", "outcomes.csv", "--out", "x"], "there is no folder nowhere with a fit"),
+    (["refit", ".", "outcomes.csv", "--out", "."], "holds neither a fit nor a recalibration"),
 ]
 
 

@@ -148,7 +148,9 @@ def test_one_column_of_values_beside_sites(tmp_path: Path) -> None:
                 "wind",
             ),
         )
-    assert read(path, outcomes=("load",)).targets == ("a", "b")
+    seen = written(tmp_path, "site,time,load\na,2020-01-01,1\nb,2020-01-01,1\n", "b.csv")
+    two = path.read_text().replace("a,2020-01-01,0,1,2", "a,2020-01-01,0,1,2\na,2020-01-01,1,1,2\nb,2020-01-01,1,1,2")
+    assert read(written(tmp_path, two), seen, outcomes=("load",)).targets == ("a", "b")
 
 
 def test_a_column_with_a_word_among_its_numbers_is_not_left_out(tmp_path: Path) -> None:

@@ -133,6 +133,6 @@ def test_past_schedules_are_compared_with_in_a_recalibration(tmp_path: Path) -> 
     given, _ = read_past(layout, tmp_path / "past.csv", None)
     assert given.today is not None
     assert given.today.shape == (90, 3)
-    wrong = RecalibrateRequest(tmp_path / "past.csv", COST, replace(layout, today="did1"))
+    wrong = RecalibrateRequest(tmp_path / "past.csv", COST, replace(layout, today=("did1",)))
     with pytest.raises(StakesError, match="must have the 3 parts"):
         run_recalibrate(wrong, tmp_path / "out", quiet=True)

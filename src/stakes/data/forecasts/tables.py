@@ -36,6 +36,7 @@ from stakes.text import number_order, number_text, shortened
 ROW = "row"
 """The name of an index that counts the rows of a file, from 0."""
 
+_PLACE = "their place"
 _TIME = ("time", "valid_time", "datetime", "date", "ds", "timestamp", "target_end_date")
 _CASE, _AHEAD = "case", "horizon"
 
@@ -187,14 +188,15 @@ class CaseRows:
         cls, table: pd.DataFrame, name: str, time: str | None, runs: Sequence[str] = (), site: str | None = None
     ) -> Self:
         """The rows of a table."""
-        index = case_index(table, time, runs)
-        index = pd.RangeIndex(len(table), name=ROW) if index is None else index
-        return cls(table, name, index, site_labels(table, site))
+        index, sites = case_index(table, time, runs), site_labels(table, site)
+        if index is None and sites is not None and not sites.duplicated().any():  # one case, with a row for each site
+            index = pd.Index(np.zeros(len(table), np.int64), name=ROW)
+        return cls(table, name, pd.RangeIndex(len(table), name=ROW) if index is None else index, sites)
 
     @property
     def by_place(self) -> bool:
         """Whether nothing but its place tells the case of a row."""
-        return isinstance(self.index, pd.RangeIndex)
+        return _kind(self.index) == _PLACE
 
     def values(self, columns: Sequence[str], cases: "pd.Index[Any]", sites: NDArray[Any] | None = None) -> Floats:
         """The numbers (N, C) of columns for some cases, NaN where the table has no such case or number."""
@@ -224,10 +226,10 @@ class CaseRows:
                 f"{self.name} has its cases by {words[0]}, but the forecasts theirs by {words[1]}; --time says which "
                 "column holds the times, in both"
             )
-        if words[0] == "their place" and len(self.index) <= cases.max():
+        if words[0] == _PLACE and self.index.max() != cases.max():
             raise TableError(
-                f"{self.name} has {len(self.index)} rows, but the forecasts {cases.max() + 1}; without times or labels "
-                "for both there must be as many"
+                f"{self.name} has {self.index.max() + 1} rows, but the forecasts {cases.max() + 1}; without times or "
+                "labels for both there must be as many"
             )
 
 
@@ -246,7 +248,7 @@ def one_row_each(numbers: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _kind(index: "pd.Index[Any]") -> str:
     first = index.get_level_values(0)
-    return "time" if isinstance(first, pd.DatetimeIndex) else "their place" if first.name == ROW else "label"
+    return "time" if isinstance(first, pd.DatetimeIndex) else _PLACE if first.name == ROW else "label"
 
 
 def _with(index: "pd.Index[Any]", sites: Any) -> pd.MultiIndex:
@@ -434,7 +436,7 @@ def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> Forec
     notes += roles.notes + zone_notes(table, time_level(index))
     named = layout.read_as == "auto"
     if sites is not None:
-        by_site = _by_site(values, None if cases.by_place else index, sites, roles, name)
+        by_site = _by_site(values, index, sites, roles, name)
         return replace(by_site, named=named, notes=notes)
     require_once(index, name)
     points = layout.read_as == "points"
@@ -445,7 +447,7 @@ def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> Forec
 
 def _by_site(
     values: Any,
-    index: "pd.Index[Any] | None",
+    index: "pd.Index[Any]",
     labels: "pd.Series[Any]",
     roles: ForecastColumns,
     name: str,
@@ -455,13 +457,11 @@ def _by_site(
         raise TableError(
             f"{name} has sites in the column {labels.name!r} and in the names of others, {listed([*roles.of_target])}"
         )
-    if index is None:
-        if labels.duplicated().any():
-            raise TableError(
-                f"{name} has the column {labels.name!r} but none of the case; it is called time or case, or --time "
-                "says which"
-            )
-        index = pd.Index(np.zeros(len(labels), np.int64), name=ROW)
+    if _kind(index) == _PLACE and labels.duplicated().any():
+        raise TableError(
+            f"{name} has the column {labels.name!r} but none of the case; it is called time or case, or --time says "
+            "which"
+        )
     levels: list[Any] = [*(index.get_level_values(level) for level in range(index.nlevels)), labels]
     require_once(pd.MultiIndex.from_arrays(levels, names=[*index.names, labels.name]), name)
     case_codes, cases = pd.factorize(index)
