@@ -53,13 +53,15 @@ class ShownCell:
     strong: bool = False  # whether it is shown in bold
 
     @classmethod
-    def interval(cls, mean: float, low: float, high: float, decimals: int = 3) -> "ShownCell":
-        """A mean with its interval, sorted by the mean, strong where the interval leaves out zero.
+    def interval(
+        cls, mean: float, low: float, high: float, decimals: int | None = None, right: float = 0.0
+    ) -> "ShownCell":
+        """A mean with its interval, sorted by the mean, strong where the interval leaves out what is right.
 
         >>> ShownCell.interval(-0.12, -0.2, -0.05, 2)
         ShownCell(text='-0.12 [-0.20, -0.05]', key=-0.12, strong=True)
         """
-        return cls(interval_text(mean, low, high, decimals), mean, strong=low > 0 or high < 0)
+        return cls(interval_text(mean, low, high, decimals), mean, strong=low > right or high < right)
 
     @property
     def sort_key(self) -> str | None:

@@ -133,13 +133,7 @@ def cost_sentences(comparison: Comparison) -> str:
 
 
 def warning_sentences(comparison: Comparison) -> tuple[str, ...]:
-    """Why not to rely on the forecast, and what to do; nothing where the test cases raise no such doubt.
-
-    Told are features that reproduce the outcome, a forecast that is too good to be true, one that significantly
-    underestimates the cost of its decisions, by a quarter or more of what lies above perfect foresight, and one whose
-    decisions were significantly more expensive than those of a simpler candidate or than today's, or more expensive at
-    all than climatology, the linear or the raw forecast.
-    """
+    """Why not to rely on the forecast, and what to do; nothing where the test cases raise no such doubt."""
     climatology, today = comparison.policy("climatology"), comparison.policy("today")
     simpler = _cheaper_candidate(comparison)
     told = comparison.selected.name == "climatology" or (simpler is not None and simpler.name == "climatology")

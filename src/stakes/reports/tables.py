@@ -13,7 +13,7 @@ from stakes.evaluation.selection import Frontier, JudgedCandidate, ModelSelectio
 from stakes.evaluation.vector_cases import LimitWorth
 from stakes.reports.comparison import Comparison
 from stakes.reports.page import Cell, Column, ShownCell, Table
-from stakes.text import amount_text, count_text, fixed_text, interval_text, shared_decimals, signed_interval_text
+from stakes.text import amount_text, count_text, fixed_text, shared_decimals, signed_interval_text
 
 CHANGES = "changes against the candidate selected before, 95 % intervals, upper ends with all steps tested together"
 """What the changes in `shown_selection` are."""
@@ -84,7 +84,7 @@ def _judged(
     for candidate in selection.candidates:
         score = candidate.score_change
         shown = None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean)
-        change = None if candidate.deciding_change is None else _interval(candidate.deciding_change, 0.0, decimals)
+        change = None if candidate.deciding_change is None else ShownCell.interval(*candidate.deciding_change, decimals)
         yield candidate, change, shown, tested.get(candidate.name)
 
 
@@ -120,7 +120,7 @@ def policies_table(comparison: Comparison) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for policy, mean, total in zip(comparison.policies, means, totals, strict=True):
         name = policy.name.removeprefix("the ")
-        change = None if policy is comparison.reference else _interval(comparison.change(policy))
+        change = None if policy is comparison.reference else ShownCell.interval(*comparison.change(policy))
         row: tuple[Cell, ...] = (name, int(policy.known.sum()), _amount(mean, means), _amount(total, totals), change)
         if ends is not None and valued:
             row = (*row, float(100 * (ends[0] - mean) / (ends[0] - ends[1])) if policy.known.all() else None)
@@ -151,7 +151,7 @@ def decision_makers_table(comparison: Comparison, ranged: RangedParameter) -> Ta
     rows: list[tuple[Cell, ...]] = []
     for each in comparison.by_parameter:
         row: tuple[Cell, ...] = (each.value, each.cost, each.climatology_cost)
-        change = None if each.difference is None else _interval(each.difference)
+        change = None if each.difference is None else ShownCell.interval(*each.difference)
         rows.append((*row, each.weight_0_cost, change) if beside else row)
     unit = comparison.unit
     columns = [
@@ -173,9 +173,9 @@ def frontier_table(frontier: Frontier, unit: str, base: str) -> Table:
         (
             ShownCell(point.named(base), point.weight, strong=point.weight == frontier.chosen),
             point.cost,
-            None if point.cost_change is None else _interval(point.cost_change),
+            None if point.cost_change is None else ShownCell.interval(*point.cost_change),
             point.score,
-            None if point.score_change is None else _interval(point.score_change),
+            None if point.score_change is None else ShownCell.interval(*point.score_change),
             *(() if limit is None else ("failed" if point.failed else "yes" if point.allowed else "no",)),
         )
         for point in frontier.points
@@ -204,8 +204,8 @@ def calibration_table(comparison: Comparison) -> Table:
                 *(float(forecast.scores[name].mean()) if name in forecast.scores else None for name in scores),
                 float(forecast.expected_cost.mean()),
                 float(policy.cost.mean()),
-                _interval(comparison.gap(policy)),
-                None if ratio is None else _interval(ratio, 1.0),
+                ShownCell.interval(*comparison.gap(policy)),
+                None if ratio is None else ShownCell.interval(*ratio, right=1.0),
             )
         )
     unit = comparison.unit
@@ -230,7 +230,7 @@ def groups_table(comparison: Comparison) -> Table:
             ShownCell(group.name, f"{group.place:02d}"),
             group.cases,
             group.reference_cost,
-            *((group.cost, _interval(group.change)) if both else ()),
+            *((group.cost, ShownCell.interval(*group.change)) if both else ()),
         )
         for group in comparison.groups
     )
@@ -339,9 +339,3 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _amount(value: float, beside: Sequence[float]) -> ShownCell:
     return ShownCell(amount_text(value, beside=beside), value)
-
-
-def _interval(change: Difference, right: float = 0.0, decimals: int | None = None) -> ShownCell:
-    """A number with its interval where there is one, strong where that leaves out what is right."""
-    strong = not math.isnan(change.low) and not change.low <= right <= change.high
-    return ShownCell(interval_text(*change, decimals), change.mean, strong)
