@@ -22,6 +22,7 @@ from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.scalar_costs import ImbalanceCost
 from stakes.errors import ShapeError, StakesWarning
+from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
 from stakes.reports import drawing as style
@@ -36,7 +37,6 @@ from stakes.reports.figures import (
     draw_groups,
     frontier_figure,
     origins_figure,
-    pit_shares,
     selection_figure,
 )
 from stakes.reports.page import Figure

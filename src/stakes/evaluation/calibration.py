@@ -87,8 +87,20 @@ def pit_histogram(
     members = int(study.about["members"])
     values = study.chosen("pit", weight, parameter, region, by).reshape(-1)
     rank = members * values[np.isfinite(values)]
+    return pit_shares(rank / (members + 1), (rank + 1) / (members + 1), bins)
+
+
+def pit_shares(lower: NDArray[np.float64], upper: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """The share of outcomes in each bin of the PIT, each spread evenly over where its PIT may lie.
+
+    >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    narrow = 1e-9  # of a PIT that is known exactly
+    first = np.minimum(lower, 1 - narrow)
+    width = np.maximum(upper - first, narrow)
     edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
-    return np.diff(np.clip((members + 1) * edges - rank, 0.0, 1.0).mean(-1))
+    return np.diff(np.clip((edges - first) / width, 0.0, 1.0).mean(-1))
 
 
 def spread_skill(

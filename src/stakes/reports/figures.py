@@ -13,6 +13,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
 from stakes.reports.comparison import (
@@ -302,19 +303,6 @@ def draw_spread(comparison: Comparison, axes: Axes) -> None:
         sides[policy] = _binned(comparison, forecast.spread, (forecast.spread, forecast.error), squared=True)
     _draw_sides(comparison, sides, axes)
     axes.set(xlabel="spread", ylabel="error of the mean")
-
-
-def pit_shares(lower: Floats, upper: Floats, bins: int) -> Floats:
-    """The share of outcomes in each bin of the PIT, each spread evenly over where its PIT may lie.
-
-    >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
-    array([0.25, 0.25, 0.25, 0.25])
-    """
-    narrow = 1e-9  # of a PIT that is known exactly
-    first = np.minimum(lower, 1 - narrow)
-    width = np.maximum(upper - first, narrow)
-    edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
-    return np.diff(np.clip((edges - first) / width, 0.0, 1.0).mean(-1))
 
 
 def _spread_forecasts(comparison: Comparison) -> dict[Policy, Forecast]:
