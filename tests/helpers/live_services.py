@@ -16,9 +16,9 @@ from starlette.types import ASGIApp
 from stakes.artifacts.folder import record_file
 from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.service.app import create_app
-from stakes.service.forecasts import open_fits
 from stakes.service.server import make_server, open_listener
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import open_source
 from stakes.service.workers import Answering, be_a_nursery
 
 
@@ -31,7 +31,7 @@ def golden_fit(folder: Path) -> Path:
 
 
 def golden_service(folder: Path, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
-    return create_app(open_fits([folder], None), settings, make)
+    return create_app(open_source([folder], None, settings), make)
 
 
 def forked_nursery(entry: str, stdin: int, environment: Mapping[str, str]) -> ForkedCommand:

@@ -10,18 +10,18 @@ from stakes.artifacts.fits import load_bundle
 from stakes.cost_spec.spec import CostSpec
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.service.cost import ServedCost
-from stakes.service.fits import Service
-from stakes.service.forecasts import open_fits
 from stakes.service.refusals import RequestError
 from stakes.service.schemas import CurveRequest, DecideRequest, ForecastRequest, TableRequest
+from stakes.service.service import Service
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import open_source
 
 ROWS = table(5)[list(LAYOUT.features)]
 FEATURES = ROWS.to_numpy().tolist()
 
 
 def service(conditioned: bool = True, cost: str | None = None) -> Service:
-    return Service(open_fits([ranged_fit(conditioned)[0]], cost), ServiceSettings())
+    return Service(open_source([ranged_fit(conditioned)[0]], cost, ServiceSettings()))
 
 
 def forecaster(conditioned: bool = True) -> DecisionAwareForecaster:

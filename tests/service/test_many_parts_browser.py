@@ -18,9 +18,9 @@ import stakes
 from stakes.artifacts.fits import save_bundle
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
-from stakes.service.answers import open_served
 from stakes.service.app import create_app
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import open_source
 
 SHOPS = [f"shop in street {number}" for number in range(60)]
 SPEC = CostSpec.parse("allocation:short=5,long=1,budget=150000,unit=EUR,action_unit=loaves")
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(chrome: webdriver.Chrome, folder: Path) -> Iterator[webdriver.Chrome]:
     settings = ServiceSettings(workers=1)
     resize(chrome, 1280, 900)
-    with listening(create_app(open_served([folder], None), settings), settings) as address:
+    with listening(create_app(open_source([folder], None, settings)), settings) as address:
         chrome.get(address)
         WebDriverWait(chrome, 30, 0.05).until(lambda _: chrome.find_elements(By.CSS_SELECTOR, ".plot .uplot"))
         yield chrome

@@ -14,12 +14,11 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.data.tables.layout import TableLayout
 from stakes.service.cost import PricedCost
-from stakes.service.fits import Service
-from stakes.service.forecasts import open_fits
 from stakes.service.refusals import RequestError
-from stakes.service.responses import decision_rows, parts_of_forecast
 from stakes.service.schemas import CaseRequest, CurveRequest, DecideRequest, TableRequest
+from stakes.service.service import Service, decision_rows, parts_of_forecast
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import Drawn, open_source
 
 HOURS = ["h1", "h2", "h3"]
 WAYS = ("charge", "discharge")
@@ -46,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Service:
-    return Service(open_fits([folder], None), ServiceSettings())
+    return Service(open_source([folder], None, ServiceSettings()))
 
 
 def test_an_action_is_a_list_with_its_certificate(service: Service) -> None:
@@ -118,7 +117,7 @@ def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
     with pytest.raises(RequestError, match=r"the action has 3 parts, .* /v1/parts shows them"):
         service.curve(CurveRequest(features=[0.3]))
-    one = Service(open_fits([folder], "newsvendor:underage=4,overage=1,upper=50"), ServiceSettings())
+    one = Service(open_source([folder], "newsvendor:underage=4,overage=1,upper=50", ServiceSettings()))
     with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
         one.parts(CaseRequest(features=[0.3]))
     assert one.curve(CurveRequest(features=[0.3])).curves[0].decision.certificate.gap is None
@@ -143,7 +142,7 @@ def test_what_has_no_best_action_is_told_with_the_reason_and_the_others_are_answ
     assert solved.certificate.status == "certified"
     assert (none.action, none.expected_cost, none.certificate.status) == (None, None, "infeasible")
     with pytest.raises(RequestError, match="is infeasible, without any best action: its limits contradict each other"):
-        parts_of_forecast(priced, "given", "yours", members[1:], ["h1", "h2"], "members")
+        parts_of_forecast(priced, Drawn("given", 2, [members[1:]], field="members"), ["h1", "h2"])
 
 
 def test_a_table_has_a_column_for_each_part(service: Service) -> None:
@@ -154,7 +153,7 @@ def test_a_table_has_a_column_for_each_part(service: Service) -> None:
 
 @pytest.mark.parametrize("name", COSTS)
 def test_every_slider_of_a_program_says_what_it_is_and_both_ends_decide(folder: Path, name: str) -> None:
-    service = Service(open_fits([folder], COSTS[name]), ServiceSettings())
+    service = Service(open_source([folder], COSTS[name], ServiceSettings()))
     cost = service.model().cost
     assert cost.parts == (HOURS if name != "arbitrage" else [f"{way}_{hour}" for way in WAYS for hour in HOURS])
     sliders = [each for each in cost.parameters if each.slider]

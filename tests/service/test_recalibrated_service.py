@@ -12,10 +12,10 @@ from stakes.artifacts.recalibrations import RecalibratorSettings, load_recalibra
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.errors import SettingError
 from stakes.service import schemas
-from stakes.service.answers import Answers, open_served, service_of
-from stakes.service.recalibrations import RecalibratedService
 from stakes.service.refusals import RequestError
+from stakes.service.service import Answers, Service
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import open_source
 from stakes.workflows import recalibrate
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
@@ -25,22 +25,20 @@ SETTINGS = ServiceSettings(max_rows=200, max_members=20)
 
 
 @pytest.fixture
-def service(recalibrated: Path) -> RecalibratedService:
-    found = service_of(open_served([recalibrated], None), SETTINGS)
-    assert isinstance(found, RecalibratedService)
-    return found
+def service(recalibrated: Path) -> Service:
+    return Service(open_source([recalibrated], None, SETTINGS))
 
 
 def rows(count: int = 3) -> list[list[float]]:
     return past_forecasts().filter(regex="^m").to_numpy()[:count].tolist()
 
 
-def decided(service: RecalibratedService, **asked: Any) -> list[float]:
+def decided(service: Service, **asked: Any) -> list[float]:
     answer = service.decide(schemas.DecideRequest.model_validate({"members": rows(), **asked}))
     return [decision.action for decision in answer.decisions]
 
 
-def test_members_are_corrected_as_a_file_of_them_is(service: RecalibratedService, recalibrated: Path) -> None:
+def test_members_are_corrected_as_a_file_of_them_is(service: Service, recalibrated: Path) -> None:
     expected = load_recalibration(recalibrated).recalibrator.decide(np.array(rows()))
     assert decided(service) == pytest.approx(expected, rel=1e-9)
     assert decided(service, forecast="raw") == pytest.approx(np.sort(rows(), axis=1)[:, 7])
@@ -49,7 +47,7 @@ def test_members_are_corrected_as_a_file_of_them_is(service: RecalibratedService
     assert (np.array(decided(service)) > decided(service, cost={"underage": 0.1})).all()
 
 
-def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: RecalibratedService) -> None:
+def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: Service) -> None:
     few, small = [row[:3] for row in rows()], (np.array(rows()) / 1000).tolist()
     for members, said in ((rows(), ""), (few, "has 3 members, and the past ones had 8"), (small, "another unit?")):
         notes = service.decide(schemas.DecideRequest.model_validate({"members": members})).notes
@@ -66,16 +64,16 @@ def test_what_speaks_against_it_is_repeated(
         recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.about.settings
     )
     run_recalibrate(request, tmp_path / "doubted", quiet=True)
-    opened = open_served([tmp_path / "doubted"], None)
+    opened = open_source([tmp_path / "doubted"], None, SETTINGS)
     said = "Take care: it underestimates"
     assert said in opened.notes
-    service = service_of(opened, SETTINGS)
+    service = Service(opened)
     assert service.decide(schemas.DecideRequest(members=rows())).notes == [said]
     assert service.decide(schemas.DecideRequest(members=rows(), forecast="raw")).notes == []
     assert [each.warnings for each in service.model().forecasts] == [[said], []]
 
 
-def test_a_table_is_decided_for_as_the_command_does(service: RecalibratedService) -> None:
+def test_a_table_is_decided_for_as_the_command_does(service: Service) -> None:
     csv = past_forecasts(5).drop(columns=["power", "done"]).to_csv(index=False)
     answer = service.table(schemas.TableRequest(csv=csv))
     assert answer.columns[:2] == ["time", "action"]
@@ -84,7 +82,7 @@ def test_a_table_is_decided_for_as_the_command_does(service: RecalibratedService
     assert [row[1] for row in answer.rows] == pytest.approx(decided(service, members=members))
 
 
-def test_curves_of_the_corrected_and_the_raw_forecast(service: RecalibratedService) -> None:
+def test_curves_of_the_corrected_and_the_raw_forecast(service: Service) -> None:
     answer = service.curve(schemas.CurveRequest.model_validate({"members": rows()[0], "points": 51}))
     assert [curve.forecast for curve in answer.curves] == ["chosen", "raw"]
     corrected, raw = answer.curves
@@ -94,7 +92,7 @@ def test_curves_of_the_corrected_and_the_raw_forecast(service: RecalibratedServi
         assert min(curve.expected_costs) >= curve.decision.expected_cost - 1e-9
 
 
-def test_what_is_served_is_told(service: RecalibratedService) -> None:
+def test_what_is_served_is_told(service: Service) -> None:
     model = service.model()
     assert model.corrects is not None
     assert (model.corrects.form, model.corrects.member_levels, model.corrects.features) == ("members", None, [])
@@ -122,7 +120,7 @@ def test_what_is_served_is_told(service: RecalibratedService) -> None:
     ],
 )
 def test_requests_that_cannot_be_answered_name_the_field(
-    service: RecalibratedService, asked: dict[str, Any], field: str, said: str
+    service: Service, asked: dict[str, Any], field: str, said: str
 ) -> None:
     with pytest.raises(RequestError, match=said) as refused:
         decided(service, **asked)
@@ -142,8 +140,7 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
         settings=RecalibratorSettings(decision_weights=()),
     )
     run_recalibrate(request, tmp_path / "s", quiet=True)
-    service = service_of(open_served([tmp_path / "s"], None), SETTINGS)
-    assert isinstance(service, RecalibratedService)
+    service = Service(open_source([tmp_path / "s"], None, SETTINGS))
     assert service.model().corrects == schemas.CorrectsAnswer(
         form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
     )
@@ -159,13 +156,13 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
 
 def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
     with pytest.raises(SettingError, match="served by itself, without a second"):
-        open_served([recalibrated, recalibrated], None)
-    reply = Answers(open_served([recalibrated], None), SETTINGS)("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
+        open_source([recalibrated, recalibrated], None, SETTINGS)
+    reply = Answers(open_source([recalibrated], None, SETTINGS))("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
     assert reply.status == 200
     assert b'"forecast":"chosen"' in reply.content
 
 
-def test_a_decision_about_one_number_has_no_parts(service: RecalibratedService) -> None:
+def test_a_decision_about_one_number_has_no_parts(service: Service) -> None:
     with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
         service.parts(schemas.CaseRequest(members=[9.0] * 8))
     assert service.model().cost.parts == []

@@ -20,10 +20,10 @@ from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.folder import read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.files import read_json, write_json
-from stakes.service.fits import Service, cases_answer
-from stakes.service.forecasts import open_fits
 from stakes.service.schemas import DecideRequest, TableRequest
+from stakes.service.service import Service
 from stakes.service.settings import ServiceSettings
+from stakes.service.sources import FitSource, open_source
 from stakes.workflows import fit
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
@@ -279,16 +279,14 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
     assert "part of the fit" not in called(*words)[2]
 
 
-def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    fits = open_fits([Path("old")], COST)
-    assert "was trained on these cases after its test" in cases_answer(fits).about
-    (name, bundle), known = next(iter(fits.bundles.items())), fits.first.known
-    assert known.fitted is not None
-    held = replace(known.fitted, cases=known.fitted.cases - 30)  # as --hold-test
-    monkeypatch.setitem(fits.bundles, name, replace(bundle, known=replace(known, fitted=held)))
-    assert "has not seen these cases" in cases_answer(fits).about
-    monkeypatch.setitem(fits.bundles, name, replace(bundle, known=replace(known, fitted=None)))
-    assert cases_answer(fits).about == ""
+def test_the_service_says_whether_the_forecast_has_seen_the_test_cases() -> None:
+    source = open_source([Path("old")], COST, ServiceSettings())
+    assert isinstance(source, FitSource)
+    assert "was trained on these cases after its test" in source.cases().about
+    assert source.known.fitted is not None
+    held = replace(source.known.fitted, cases=source.known.fitted.cases - 30)  # as --hold-test
+    assert "has not seen these cases" in replace(source, known=replace(source.known, fitted=held)).cases().about
+    assert replace(source, known=replace(source.known, fitted=None)).cases().about == ""
 
 
 @pytest.mark.usefixtures("no_report")
@@ -299,7 +297,7 @@ def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides(monkeypa
     for words in (["decide", "doubted"], ["evaluate", "doubted"]):
         assert f"note: {said}\n" in called(*words, "load.csv", "--cost", COST)[2]
         assert said not in called(*words[:1], "old", "load.csv", "--cost", COST)[2]
-    service = Service(open_fits([Path("doubted")], COST), ServiceSettings())
+    service = Service(open_source([Path("doubted")], COST, ServiceSettings()))
     case = service.cases().cases[0].features
     assert service.decide(DecideRequest(features=[case])).notes == [said]
     assert service.decide(DecideRequest(members=[[1.0, 2.0]])).notes == []

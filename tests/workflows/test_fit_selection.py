@@ -16,7 +16,8 @@ from calls import called
 from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.folder import read_manifest
 from stakes.files import read_json
-from stakes.service.forecasts import open_fits
+from stakes.service.settings import ServiceSettings
+from stakes.service.sources import open_source
 from stakes.text import number_text
 from stakes.training import progress
 from stakes.workflows import fit
@@ -155,7 +156,8 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert decisions["missing_features"].tolist()[3] == "a"
     assert decisions["action"].between(0, 20).all()
     assert called("evaluate", "old", "new.csv", "--json")[0] == 0
-    assert open_fits([Path("old")], None).forecasts["chosen"].title == "The linear forecast"
+    forecasts = open_source([Path("old")], None, ServiceSettings()).model()["forecasts"]
+    assert forecasts[0].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
     again = load_bundle(Path("again")).forecaster.selection_
     assert again is not None

@@ -50,10 +50,10 @@ def serve(
         timeout=timeout,
     )
     from stakes.cli.output import print_notes
-    from stakes.service.answers import open_served
     from stakes.service.app import create_app
     from stakes.service.server import run_service
+    from stakes.service.sources import open_source
 
-    served = open_served([folder] if other is None else [folder, other], cost)
-    print_notes(served.notes)
-    run_service(partial(create_app, served, settings), settings)
+    source = open_source([folder] if other is None else [folder, other], cost, settings)
+    print_notes(source.notes)
+    run_service(partial(create_app, source), settings)

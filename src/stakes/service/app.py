@@ -25,10 +25,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import stakes
 from stakes.reports.page import chart_script, chart_styles, template_text
 from stakes.service import schemas
-from stakes.service.answers import ROUTES, Answers, ServedRecalibration, service_of
-from stakes.service.forecasts import ServedFits
 from stakes.service.refusals import ErrorAnswer, RequestError, refusal, refused, require_json, unknown_route
+from stakes.service.service import QUESTIONS, Answers, Service
 from stakes.service.settings import ServiceSettings, is_loopback
+from stakes.service.sources import ForecastSource
 from stakes.service.workers import Answering, WorkerPool
 
 _LOG = logging.getLogger("stakes.service")
@@ -192,12 +192,11 @@ _WORDS = {
 _READ = (400, 401, 500)
 
 
-def create_app(
-    served: ServedFits | ServedRecalibration, settings: ServiceSettings, make: Callable[[], Answering] | None = None
-) -> ASGIApp:
+def create_app(source: ForecastSource, make: Callable[[], Answering] | None = None) -> ASGIApp:
     """The application; its workers are there when it is, and end with the server."""
-    service, bodies = service_of(served, settings), Bodies(settings)
-    pool = WorkerPool(make or partial(Answers, served, settings), settings)
+    settings = source.settings
+    service, bodies = Service(source), Bodies(settings)
+    pool = WorkerPool(make or partial(Answers, source), settings)
 
     @asynccontextmanager
     async def closing(app: FastAPI) -> AsyncIterator[None]:
@@ -230,19 +229,11 @@ def create_app(
         exception_handlers={RequestError: refused, HTTPException: unknown_route, Exception: _failed},
     )
     questions = APIRouter(route_class=Asked)
-    for name in ROUTES:
+    for name in QUESTIONS:
         questions.add_api_route(f"/v1/{name}", getattr(service, name), methods=["POST"], responses=_refusals(*_WORDS))
     app.include_router(questions)
-
-    @app.get("/v1/model", responses=_refusals(*_READ))
-    async def model() -> schemas.ModelAnswer:
-        """Features, targets, cost, forecasts and fits that are served."""
-        return service.model()
-
-    @app.get("/v1/cases", responses=_refusals(*_READ))
-    async def cases() -> schemas.CasesAnswer:
-        """Cases that the forecaster was judged by, where the fit kept some."""
-        return service.cases()
+    for handler in (service.model, service.cases):
+        app.add_api_route(f"/v1/{handler.__name__}", handler, responses=_refusals(*_READ))
 
     @app.get("/healthz", responses=_refusals(400, 500))
     async def health() -> schemas.HealthAnswer:

@@ -1,0 +1,764 @@
+"""Where the members of an answer come from: a fit or two, a recalibrated forecast, and members that are posted."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.artifacts.fits import AboutFit, Bundle, load_bundle
+from stakes.artifacts.folder import read_manifest
+from stakes.artifacts.recalibrations import Recalibration, load_recalibration
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost, is_separable
+from stakes.costs.parameter_column import RangedParameter
+from stakes.data.case_table import CaseTable, as_tensor
+from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
+from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.forecasts.reading import forecasts_in_table, members_of
+from stakes.data.forecasts.tables import ForecastValues
+from stakes.data.stored_cases import STORED_CASES, load_cases
+from stakes.data.tables.files import parse_delimited
+from stakes.data.tables.layout import TableLayout
+from stakes.data.tables.time_axis import to_utc
+from stakes.errors import SettingError, StakesError, did_you_mean, listed
+from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.selection import candidate_title
+from stakes.forecasting.decisions import member_parts
+from stakes.forecasting.error_model import ForecastTerms
+from stakes.forecasting.fitted_forecast import FittedForecast, Which
+from stakes.service import schemas
+from stakes.service.cost import PricedCost
+from stakes.service.refusals import RequestError, naming_field
+from stakes.service.settings import ServiceSettings
+from stakes.settings import shown
+from stakes.text import number_text
+from stakes.workflows.decide import table_notes
+
+Floats = NDArray[np.float64]
+PostedMembers = Sequence[float] | Sequence[Sequence[float]]
+"""The members of one row: numbers, or lists of one number per outcome."""
+
+Price = Callable[[Mapping[str, Any], int], PricedCost]
+"""The served cost with the numbers of a request, for so many rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Members of one forecast for the rows of a request."""
+
+    forecast: str  # the name of the forecast
+    count: int  # how many members it has
+    parts: Iterable[Tensor]  # members (n, M, D) of some rows after the other
+    weights: Tensor | None = None  # what each member weighs
+    notes: tuple[str, ...] = ()  # sentences for the user
+    field: str = "features"  # of the request, which they were made of
+    title: str = ""  # what people call the forecast
+
+    @property
+    def members(self) -> Tensor:
+        """Members (N, M, D) of all rows."""
+        return torch.cat(list(self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnTable(Drawn):
+    """Members for the rows of a table."""
+
+    index: "pd.Index[Any]" = field(default_factory=lambda: pd.RangeIndex(0))  # what its rows are called
+    targets: tuple[str, ...] = ()  # the names of the outcomes
+
+
+class ForecastSource(Protocol):
+    """What is asked for forecasts."""
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """How much may be asked at once."""
+        ...
+
+    @property
+    def cost(self) -> Cost:
+        """What is decided for, unless a request says otherwise."""
+        ...
+
+    @property
+    def cost_spec(self) -> CostSpec:
+        """The same in words."""
+        ...
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the outcomes."""
+        ...
+
+    @property
+    def outcome_scale(self) -> float:
+        """By how much an outcome differs from another, in its unit."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for whoever starts the service."""
+        ...
+
+    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+        """Members of the forecast that is asked for, or those that are posted."""
+        ...
+
+    def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
+        """Members (1, M, D) of one case, of each forecast that is asked for."""
+        ...
+
+    def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
+        """Members for every row of a table that can be decided for."""
+        ...
+
+    def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
+        """Members alone."""
+        ...
+
+    def model(self) -> dict[str, Any]:
+        """What a `schemas.ModelAnswer` says of it."""
+        ...
+
+    def cases(self) -> schemas.CasesAnswer:
+        """Cases that the forecast was judged by."""
+        ...
+
+
+def open_source(folders: Sequence[Path], cost: str | None, settings: ServiceSettings) -> ForecastSource:
+    """What is to be served: a fit, or two to compare, or a recalibrated forecast."""
+    spec = None if cost is None else CostSpec.parse(cost)
+    for folder in folders:
+        if read_manifest(folder).kind == "recalibration":
+            if len(folders) > 1:
+                raise SettingError(f"{folder} is a recalibrated forecast, which is served by itself, without a second")
+            return RecalibrationSource(settings, folder.resolve().name, load_recalibration(folder, spec))
+    return _open_fits(folders, spec, settings)
+
+
+# What is posted
+
+
+def require_rows(field: str, rows: int, settings: ServiceSettings) -> None:
+    """Raise unless there are some rows, and not too many."""
+    if not 1 <= rows <= settings.max_rows:
+        raise RequestError(field, f"{field} must have between 1 and {settings.max_rows} rows, got {rows}")
+
+
+_LONGEST_HEADER = 100_000  # characters: many more take too long to read
+
+
+def _posted_table(csv: str) -> pd.DataFrame:
+    """The table of a request, with at least one row."""
+    if len(csv.partition("\n")[0]) > _LONGEST_HEADER:
+        raise RequestError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
+    with naming_field("csv"):
+        table = parse_delimited(csv.encode("utf-8", "replace"), "the table")
+    if not len(table):
+        raise RequestError("csv", "the table has no rows below its line of column names")
+    return table
+
+
+def _feature_row(row: Mapping[str, float] | Sequence[float], names: Sequence[str], where: str) -> Sequence[float]:
+    """The features of one case, in the order of the fit."""
+    if not isinstance(row, Mapping):
+        if len(row) != len(names):
+            raise RequestError(where, f"a row must have the {len(names)} features of the fit, got {len(row)}")
+        return row
+    if unknown := row.keys() - set(names):
+        name = next(name for name in row if name in unknown)
+        raise RequestError(f"{where}.{name}", f"there is no feature {shown(name)}; {did_you_mean(name, names)}")
+    for name in names:
+        if name not in row:
+            raise RequestError(f"{where}.{name}", f"the feature {shown(name)} is missing")
+    return [row[name] for name in names]
+
+
+def _member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outcomes: int) -> Floats:
+    """Members (N, M, D), as many for each row."""
+    require_rows("members", len(rows), settings)
+    count = len(rows[0])
+    if count > settings.max_members:
+        raise RequestError("members", f"members must be at most {settings.max_members} a row, got {count}")
+    members = np.empty((len(rows), count, outcomes))
+    for place, row in enumerate(rows):
+        if len(row) != count:
+            raise RequestError(f"members.{place}", f"rows must have as many members each, got {count} and {len(row)}")
+        widths = {len(member) if isinstance(member, list) else 1 for member in row}
+        if widths != {outcomes}:
+            came = next(iter(widths - {outcomes}))
+            raise RequestError(f"members.{place}", f"members must have {outcomes} outcomes each, got {came}")
+        members[place] = np.asarray(row).reshape(count, outcomes)
+    return members
+
+
+def posted_members(
+    rows: Sequence[PostedMembers], levels: Sequence[float] | None, cost: Cost, settings: ServiceSettings, outcomes: int
+) -> Drawn:
+    """The members of a request as they are, or weighted ones made of its quantiles."""
+    array = _member_array(rows, settings, outcomes)
+    weights, notes = None, dict.fromkeys(_look_like_quantiles(array) if levels is None else ())
+    if levels is not None:
+        if outcomes > 1 and not is_separable(cost):
+            raise RequestError(
+                "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
+            )
+        _require_level_each(levels, array.shape[1])
+        with naming_field("member_levels"):
+            each = [weighted_quantiles(levels, array[..., one], "the request", cost=cost) for one in range(outcomes)]
+        array, weights = np.stack([one.members for one in each], -1), torch.from_numpy(each[0].weights)
+        notes = dict.fromkeys(note for one in each for note in one.notes)
+    parts = [*member_parts(torch.from_numpy(array))]
+    return Drawn("members", array.shape[1], parts, weights, tuple(notes), "members", "Members")
+
+
+def _require_level_each(levels: Sequence[float], count: int) -> None:
+    if len(levels) != count:
+        raise RequestError("member_levels", f"there must be a level for each of {count}, got {len(levels)}")
+
+
+def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
+    """A note where members ascend in every row, which is hardly by chance."""
+    if not ascend_like_quantiles(array):
+        return ()
+    return ("the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels",)
+
+
+# Fits
+
+_MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still waits
+_MOST_NUMBERS = 1_000_000  # of members in one answer
+_CASES_KEPT = 32  # whose members the next move of a slider finds again
+
+
+@dataclass(frozen=True, eq=False)
+class ServedForecast:
+    """A forecast of a fit that can be asked for by name."""
+
+    name: str  # what requests call it: "chosen", "weight_0" or "second"
+    title: str  # what people call it
+    decision_weight: float  # that of its training
+    forecast: FittedForecast
+    which: Which = "chosen"
+    warnings: tuple[str, ...] = ()  # what the test cases of its fit say against it
+
+    @property
+    def depends_on(self) -> RangedParameter | None:
+        """The parameter of the cost that the models see; None where they see none."""
+        return self.forecast.state.ranged if self.forecast.state.conditioned else None
+
+    def sample(
+        self, features: Floats, members: int, parameter: Any = None, field: str = "features"
+    ) -> Iterator[Tensor]:
+        """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together."""
+        with naming_field(field):
+            rows = self._with_parameter(as_tensor(features, "features"), parameter)
+        for some in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
+            for _, part in self.forecast.drawn(some, self.which, members):
+                yield part
+
+    def _with_parameter(self, rows: Tensor, parameter: float | Sequence[float] | None) -> Tensor:
+        """Rows (N, F) with the parameter of the cost; any where the models do not see it."""
+        if (ranged := self.depends_on) is None:
+            return torch.cat([rows, rows.new_zeros(len(rows), self.forecast.state.parameter_column.width)], 1)
+        if parameter is None:
+            raise RequestError("cost", f"the forecast {self.name} depends on {ranged}: the cost must have it")
+        values = torch.tensor(parameter, dtype=torch.float64)
+        with naming_field(f"cost.{ranged.name}"):
+            ranged.require_inside(float(values.min()), float(values.max()))
+        return torch.cat([rows, values.expand(len(rows))[:, None].to(rows)], 1)
+
+    def seen(self, priced: PricedCost) -> float | tuple[float, ...] | None:
+        """The parameter of the cost that the forecast depends on; None where it depends on none."""
+        return None if self.depends_on is None else priced.parameter(self.depends_on.name)
+
+
+@lru_cache(_CASES_KEPT)
+def _case_members(forecast: ServedForecast, features: bytes, count: int, parameter: float | None) -> Tensor:
+    """Members (1, M, D) of one case."""
+    (members,) = forecast.sample(np.frombuffer(features)[None], count, parameter)
+    return members
+
+
+@dataclass(frozen=True, eq=False)
+class FitSource:
+    """A fit, or two that forecast the same targets from the same features."""
+
+    settings: ServiceSettings
+    cost: Cost
+    cost_spec: CostSpec
+    layout: TableLayout | None  # what the columns of a table are
+    known: AboutFit  # what is known of the first fit
+    served: Mapping[str, ServedForecast]  # what can be asked for, by name
+    folders: list[schemas.BundleAnswer]
+    kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
+    notes: tuple[str, ...]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the outcomes."""
+        return self._first.state.target_names
+
+    @property
+    def outcome_scale(self) -> float:
+        """By how much an outcome differs from another, in its unit."""
+        scaling = getattr(self._first.models[0], "outcome_scaling", None)
+        return 1.0 if scaling is None else float(scaling.scale.mean())
+
+    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+        """Members of the forecast that is asked for, or those that are posted."""
+        if (posted := self._posted(request, request.members, priced)) is not None:
+            if request.member_count is not None:
+                raise RequestError("member_count", "member_count belongs to features; members are as many as are sent")
+            return posted
+        forecast = self._named(request.forecast)
+        return self._drawn(forecast, request.features or [], request.member_count, forecast.seen(priced))
+
+    def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
+        """Members (1, M, D) of one case, of each forecast that is asked for, as many of each."""
+        rows = None if request.members is None else [request.members]
+        if (posted := self._posted(request, rows, priced)) is not None:
+            return [posted]
+        forecasts = [self._named(name) for name in dict.fromkeys(request.forecasts or self.served)]
+        features = np.array(_feature_row(request.features or [], self._features, "features")).tobytes()
+        count = min(self._count(each, request.member_count) for each in forecasts)
+        members = [_case_members(each, features, count, each.seen(priced)) for each in forecasts]
+        return [
+            Drawn(each.name, count, [part], title=each.title) for each, part in zip(forecasts, members, strict=True)
+        ]
+
+    def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
+        """Members for every row, or target time, of a table whose features are there."""
+        if self.layout is None:
+            raise RequestError("csv", "the fit was saved without the layout of its table; send features instead")
+        forecast, table = self._named(request.forecast), _posted_table(request.csv)
+        with naming_field("csv"):
+            inputs = self.layout.inputs(table)
+        require_rows("csv", len(inputs), self.settings)
+        count = self._count(forecast, None)
+        parts = forecast.sample(inputs.features.numpy(), count, forecast.seen(priced), "csv")
+        notes = (*forecast.warnings, *table_notes(self.known, self.layout, table, inputs.quality))
+        index, targets = inputs.feature_table.index, self.layout.targets
+        return DrawnTable(forecast.name, count, parts, None, notes, "csv", index=index, targets=targets)
+
+    def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
+        """Members alone, which need no cost unless the forecast depends on it."""
+        forecast, rows = self._named(request.forecast), len(request.features)
+        count = self._count(forecast, request.member_count)
+        if request.with_members and rows * count * len(self.targets) > _MOST_NUMBERS:
+            raise RequestError(
+                "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
+            )
+        if forecast.depends_on is None and request.cost:
+            raise RequestError("cost", f"the forecast {forecast.name} does not depend on the cost; leave it out")
+        parameter = None if forecast.depends_on is None else forecast.seen(price(request.cost, rows))
+        return self._drawn(forecast, request.features, request.member_count, parameter)
+
+    def model(self) -> dict[str, Any]:
+        """What a `schemas.ModelAnswer` says of it."""
+        layout = self.layout
+        times = () if layout is None or layout.time is None else (layout.time,)
+        columns = () if layout is None else (*layout.features, *layout.known)
+        return {
+            "features": [
+                schemas.FeatureAnswer(name=name, typical=value)
+                for name, value in zip(self._features, self._typical, strict=True)
+            ],
+            "forecasts": [
+                schemas.ServedAnswer(
+                    name=each.name,
+                    title=each.title,
+                    decision_weight=each.decision_weight,
+                    member_count=self._count(each, None),
+                    warnings=list(each.warnings),
+                )
+                for each in self.served.values()
+            ],
+            "bundles": self.folders,
+            "takes_tables": layout is not None,
+            "table_columns": [*times, *dict.fromkeys(columns)],
+            "corrects": None,
+        }
+
+    def cases(self) -> schemas.CasesAnswer:
+        """Cases that the first fit was judged by."""
+        kept, known = self.kept, self.known
+        if kept is None:
+            return schemas.CasesAnswer(cases=[], about="")
+        assert kept.index is not None
+        totals = Assessor(self.cost).total(kept.outcome).tolist()
+        seen = None
+        if known.fitted is not None and known.quality is not None:
+            seen = known.fitted.cases == known.quality.used
+        return schemas.CasesAnswer(
+            about=_SEEN[seen],
+            cases=[
+                schemas.CaseAnswer(
+                    label=label,
+                    features=dict(zip(self._features, features.tolist(), strict=True)),
+                    outcome=dict(zip(self.targets, outcome.tolist(), strict=True)),
+                    total=total,
+                )
+                for label, features, outcome, total in zip(kept.index, kept.features, kept.outcome, totals, strict=True)
+            ],
+        )
+
+    @property
+    def _first(self) -> FittedForecast:
+        return next(iter(self.served.values())).forecast
+
+    @property
+    def _features(self) -> tuple[str, ...]:
+        return self._first.state.named_features
+
+    @property
+    def _typical(self) -> list[float]:
+        """A value of each feature to begin with."""
+        if self.kept is not None and len(self.kept.features):
+            return [float(value) for value in np.median(self.kept.features.numpy(), axis=0)]
+        scaling = getattr(self._first.models[0], "feature_scaling", None)
+        return [0.0] * len(self._features) if scaling is None else scaling.mean.double().tolist()
+
+    def _posted(
+        self,
+        request: schemas.DecideRequest | schemas.CaseRequest,
+        rows: Sequence[PostedMembers] | None,
+        priced: PricedCost,
+    ) -> Drawn | None:
+        """The members that came with the request; None where features did."""
+        if (request.features is None) == (rows is None):
+            came = "none" if rows is None else "both"
+            raise RequestError("features", f"a request has either features or members, got {came}")
+        if request.known is not None:
+            raise RequestError(
+                "known", "known belongs to a recalibrated forecast; a fit decides from members as they are"
+            )
+        if rows is not None:
+            return posted_members(rows, request.member_levels, priced.cost, self.settings, len(self.targets))
+        if request.member_levels is not None:
+            raise RequestError("member_levels", "member_levels belong to members, of which there are none")
+        return None
+
+    def _drawn(self, forecast: ServedForecast, rows: Sequence[Any], asked: int | None, parameter: Any) -> Drawn:
+        count = self._count(forecast, asked)
+        require_rows("features", len(rows), self.settings)
+        features = np.array([_feature_row(row, self._features, f"features.{one}") for one, row in enumerate(rows)])
+        return Drawn(forecast.name, count, forecast.sample(features, count, parameter), notes=forecast.warnings)
+
+    def _named(self, name: str) -> ServedForecast:
+        if name not in self.served:
+            raise RequestError("forecast", f"there is no forecast {shown(name)}; there are {', '.join(self.served)}")
+        return self.served[name]
+
+    def _count(self, forecast: ServedForecast, asked: int | None) -> int:
+        if asked is None:
+            return min(forecast.forecast.state.members, self.settings.max_members)
+        if asked > self.settings.max_members:
+            raise RequestError("member_count", f"member_count must be at most {self.settings.max_members}, got {asked}")
+        return asked
+
+
+_SEEN: dict[bool | None, str] = {
+    None: "",
+    True: "The forecast shown here was trained on these cases after its test. Its decisions may look better than those "
+    "that were judged: all test figures are of a forecast that had not seen them.",
+    False: "The forecast shown here has not seen these cases: its decisions are those that were judged.",
+}
+
+
+def _open_fits(folders: Sequence[Path], cost: CostSpec | None, settings: ServiceSettings) -> FitSource:
+    first = load_bundle(folders[0], cost=cost)
+    if first.cost_spec is None:
+        raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
+    bundles, name = {folders[0].resolve().name: first}, _called(first)
+    served = {"chosen": _served("chosen", f"{name[0].upper()}{name[1:]}", first)}
+    if first.forecast.baseline_models:
+        served["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, first.forecast, "baseline")
+    for folder in folders[1:]:
+        other, name = load_bundle(folder, cost=first.forecast.cost), folder.resolve().name
+        _require_alike(first, other, folders[0], folder)
+        bundles[name if name not in bundles else f"{name} (2)"] = other
+        served["second"] = _served("second", f"{name}, {_called(other)}", other)
+    kept, trouble = _kept_cases(folders[0], first)
+    return FitSource(
+        settings,
+        first.forecast.cost,
+        first.cost_spec,
+        first.layout,
+        first.known,
+        served,
+        [_bundle_answer(name, bundle) for name, bundle in bundles.items()],
+        kept,
+        (*(note for bundle in bundles.values() for note in bundle.notes), *trouble),
+    )
+
+
+def _served(name: str, title: str, bundle: Bundle) -> ServedForecast:
+    warnings = tuple(sentence.removesuffix(".") for sentence in bundle.known.alarms)
+    return ServedForecast(name, title, bundle.forecast.state.decision_weight, bundle.forecast, warnings=warnings)
+
+
+def _called(bundle: Bundle) -> str:
+    """By its decision weight, or by the candidate where that is below decision weights."""
+    weight, selection = bundle.forecast.state.decision_weight, bundle.restore().selection_
+    return f"weight {weight:g}" if weight or selection is None else selection.forecast_words()
+
+
+def _require_alike(first: Bundle, other: Bundle, *folders: Path) -> None:
+    one, two = first.forecast.state, other.forecast.state
+    pairs = {
+        "features": (one.named_features, two.named_features),
+        "targets": (one.target_names, two.target_names),
+    }
+    for what, (ours, theirs) in pairs.items():
+        if ours != theirs:
+            raise SettingError(
+                f"two fits are compared on the same cases: the {what} of {folders[0]} are {', '.join(ours)}, those of "
+                f"{folders[1]} {', '.join(theirs)}"
+            )
+
+
+def _kept_cases(folder: Path, bundle: Bundle) -> tuple[CaseTable | None, tuple[str, ...]]:
+    """The cases that the manifest vouches for, or a sentence on why they cannot be read."""
+    sha256, state = bundle.files.get(STORED_CASES.as_posix()), bundle.forecast.state
+    if sha256 is None:
+        return None, ()
+    try:
+        return load_cases(folder, state.named_features, state.target_names, sha256), ()
+    except StakesError as error:
+        return None, (f"the cases to look at cannot be read: {error}",)
+
+
+def _bundle_answer(name: str, bundle: Bundle) -> schemas.BundleAnswer:
+    return schemas.BundleAnswer(
+        name=name,
+        created=bundle.created,
+        versions=dict(bundle.versions),
+        data=bundle.about.get("data"),
+        metrics=bundle.about.get("metrics") or {},
+        reason=bundle.known.reason,
+    )
+
+
+# Recalibrations
+
+_CORRECTED, _RAW = "chosen", "raw"
+_MADE_OF_MEMBERS = "a recalibrated forecast is made of members; what else is known of them stands in known"
+_EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "features": "[...]"}
+
+
+@dataclass(frozen=True, eq=False)
+class RecalibrationSource:
+    """A recalibrated forecast: members that are posted are corrected."""
+
+    settings: ServiceSettings
+    name: str  # of its folder
+    opened: Recalibration
+
+    @property
+    def cost(self) -> Cost:
+        """What is decided for, unless a request says otherwise."""
+        cost: Cost = self.opened.recalibrator.cost
+        return cost
+
+    @property
+    def cost_spec(self) -> CostSpec:
+        """The same in words."""
+        return self.opened.cost_spec
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the outcomes."""
+        return self.opened.recalibrator.state_.targets
+
+    @property
+    def outcome_scale(self) -> float:
+        """By how much an outcome differs from another, in its unit."""
+        judged = self.opened.judged
+        return 1.0 if judged is None else float(judged.values("outcome").std()) or 1.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for whoever starts the service."""
+        return self.opened.notes
+
+    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+        """The posted members, corrected, or as they came."""
+        if request.member_count is not None:
+            raise RequestError("member_count", "members are as many as are corrected")
+        given = self._posted(request.features, request.members, request.member_levels, request.known)
+        return self._drawn(given, request.forecast)
+
+    def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
+        """The members of one case, corrected, and as they came."""
+        rows = None if request.members is None else [request.members]
+        known = None if request.known is None else [request.known]
+        given = self._posted(request.features, rows, request.member_levels, known)
+        return [self._drawn(given, name) for name in dict.fromkeys(request.forecasts or (_CORRECTED, _RAW))]
+
+    def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
+        """Members for every forecast of a table with the columns of the past ones."""
+        table = _posted_table(request.csv)
+        with naming_field("csv"):
+            given = forecasts_in_table(self.opened.layout, table, "the table")
+            require_rows("csv", len(given), self.settings)
+            drawn = self._drawn(given, request.forecast)
+        return DrawnTable(**vars(drawn) | {"field": "csv"}, index=given.labels, targets=given.targets)
+
+    def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
+        """None: what is forecast is what is sent. Decisions tell quantiles of the corrected forecast."""
+        raise RequestError("features", f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones")
+
+    def model(self) -> dict[str, Any]:
+        """What a `schemas.ModelAnswer` says of it."""
+        opened, state, layout = self.opened, self.opened.recalibrator.state_, self.opened.layout
+        terms, data, learned = state.terms, opened.about.data[0], layout.learned
+        assert learned is not None
+        uses = {"time": terms.season or terms.hour_waves, "lead": terms.lead, "site": terms.sites}
+        own = [name for name in (layout.time, *layout.runs, layout.site) if name is not None]
+        count = len(state.models[0].shape) if state.models else 0
+        return {
+            "features": [],
+            "forecasts": [
+                schemas.ServedAnswer(
+                    name=name,
+                    title=self._title(name),
+                    decision_weight=state.decision_weight if name == _CORRECTED else 0.0,
+                    member_count=count if name == _CORRECTED else 0,
+                    warnings=list(self._warnings(name)),
+                )
+                for name in (_CORRECTED, _RAW)
+            ],
+            "bundles": [
+                schemas.BundleAnswer(
+                    name=self.name,
+                    created=opened.created,
+                    versions=dict(opened.versions),
+                    data={"file": data.file, "rows": data.rows, "first": data.first, "last": data.last},
+                    metrics={},
+                    reason=opened.recalibrator.selection_.reason,
+                )
+            ],
+            "takes_tables": True,
+            "table_columns": [*own, *layout.columns, *layout.features],
+            "corrects": schemas.CorrectsAnswer(
+                form=state.form,
+                member_levels=list(learned.levels) or None,
+                known=[name for name, used in uses.items() if used and state.models],
+                features=list(layout.features),
+            ),
+        }
+
+    def cases(self) -> schemas.CasesAnswer:
+        """None: a folder keeps no forecasts of the past."""
+        return schemas.CasesAnswer(cases=[], about="")
+
+    def _posted(
+        self,
+        features: object,
+        rows: Sequence[PostedMembers] | None,
+        levels: Sequence[float] | None,
+        known: Sequence[schemas.KnownRow] | None,
+    ) -> ForecastSet:
+        """The forecasts of a request, in its order."""
+        if features is not None or rows is None:
+            raise RequestError("features" if rows else "members", _MADE_OF_MEMBERS)
+        layout, learned = self.opened.layout, self.opened.layout.learned
+        assert learned is not None
+        values = _member_array(rows, self.settings, len(self.targets))
+        if tuple(levels or ()) != learned.levels:
+            past, given = (
+                f"the levels {listed([*map(number_text, each)])}" if each else "none"
+                for each in (learned.levels, levels)
+            )
+            raise RequestError("member_levels", f"member_levels must be {past}, as in the past, got {given}")
+        if learned.levels:
+            _require_level_each(learned.levels, values.shape[1])
+        index = pd.RangeIndex(len(values), name="row")
+        names = learned.targets if len(self.targets) > 1 else ("outcome",)
+        forecast = ForecastValues(values, index, names, learned.levels or None)
+        with naming_field("members"):
+            members, weights, notes = members_of(layout, forecast)
+        doubts = unlike_learned(learned, forecast)
+        beside = {} if known is None else _beside(known, len(values), layout.features)
+        with naming_field("known"):
+            return ForecastSet(members, weights, self.targets, index, **beside, notes=(*notes, *doubts))
+
+    def _drawn(self, given: ForecastSet, name: str) -> Drawn:
+        """The forecast of that name."""
+        if name not in (_CORRECTED, _RAW):
+            raise RequestError("forecast", f"there is no forecast {shown(name)}; there are {_CORRECTED}, {_RAW}")
+        state = self.opened.recalibrator.state_
+        members, weights = given.members, given.weights
+        if name == _CORRECTED:
+            if state.models:
+                _require_known(state.terms, given)
+            with naming_field("members"):
+                members, weights = state.apply(given)
+        parts = [*member_parts(torch.from_numpy(np.ascontiguousarray(members)))]
+        shares = None if weights is None else torch.from_numpy(weights)
+        notes = (*self._warnings(name), *given.notes)
+        return Drawn(name, members.shape[1], parts, shares, notes, "members", self._title(name))
+
+    def _warnings(self, name: str) -> tuple[str, ...]:
+        """What the test cases said against the forecast of that name."""
+        return self.opened.about.alarms if name == _CORRECTED else ()
+
+    def _title(self, name: str) -> str:
+        candidate = candidate_title(self.opened.recalibrator.selection_.selected.name)
+        return "As it came" if name == _RAW else f"Corrected ({candidate})"
+
+
+def _levels_text(levels: Sequence[float] | None) -> str:
+    return f"the levels {listed([*map(number_text, levels)])}" if levels else "none"
+
+
+def _require_known(terms: ForecastTerms, given: ForecastSet) -> None:
+    """Refuse where something is not there that the correction depends on besides members."""
+    needed = {
+        "time": (terms.season or terms.hour_waves, given.times),
+        "lead": (terms.lead, given.leads),
+        "site": (terms.sites, given.sites),
+        "features": (terms.features, given.features),
+    }
+    if missing := [name for name, (need, there) in needed.items() if need and there is None]:
+        example = ", ".join(f'"{name}": {_EXAMPLES[name]}' for name in missing)
+        raise RequestError(
+            "known",
+            f"known must tell the {' and '.join(missing)} of each row, on which the correction depends, as in "
+            f"known: [{{{example}}}]",
+        )
+
+
+def _beside(known: Sequence[schemas.KnownRow], rows: int, features: Sequence[str]) -> dict[str, Any]:
+    if len(known) != rows:
+        raise RequestError("known", f"known must have an entry for each of {rows} rows, got {len(known)}")
+    beside: dict[str, Any] = {}
+    for name, column in (("time", "times"), ("issued", "issued"), ("lead", "leads"), ("site", "sites")):
+        if (values := _all_or_none(known, name)) is not None:
+            beside[column] = values
+    for column in ("times", "issued"):
+        if column in beside:
+            with naming_field("known"):
+                beside[column] = to_utc(beside[column], column)
+    if (table := _all_or_none(known, "features")) is not None:
+        each = [_feature_row(row, features, f"known.{place}.features") for place, row in enumerate(table)]
+        beside["features"] = pd.DataFrame(np.array(each, dtype=np.float64), columns=list(features))
+    return beside
+
+
+def _all_or_none(known: Sequence[schemas.KnownRow], name: str) -> list[Any] | None:
+    values = [getattr(row, name) for row in known]
+    missing = [place for place, value in enumerate(values) if value is None]
+    if missing and len(missing) < len(values):
+        raise RequestError(f"known.{missing[0]}.{name}", f"{name} must be there for all rows or for none")
+    return None if missing else values
