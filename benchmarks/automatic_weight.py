@@ -96,8 +96,9 @@ def run(settings: Settings) -> dict[str, Any]:
     both = joined(train, validation)
     forecaster.fit(both.features.numpy(), both.outcome.numpy(), times=both.times)
     trade_off = cast(Frontier, forecaster.frontier_)
-    chosen = judged(forecaster, forecaster.models_, test)
-    plain = judged(forecaster, forecaster.baseline_models_, test) if forecaster.baseline_models_ else chosen
+    chosen = judged(forecaster, forecaster.forecast_.models, test)
+    beside = forecaster.forecast_.baseline_models
+    plain = judged(forecaster, beside, test) if beside else chosen
     room = policy_room(forecaster, train, validation, trade_off.block)
     costs = {point.weight: point.cost for point in trade_off.points if point.cost is not None}
     return {
@@ -136,7 +137,7 @@ def judged(forecaster: DecisionAwareForecaster, models: list[Any], cases: CaseTa
     """Cost and energy score of every case, from the same noise for every model."""
     cost: list[torch.Tensor] = []
     score: list[torch.Tensor] = []
-    for rows, members in pooled_parts(models, cases.features, MEMBERS, forecaster.noise_seed_):
+    for rows, members in pooled_parts(models, cases.features, MEMBERS, forecaster.forecast_.state.noise_seed):
         outcome = cases.outcome[rows]
         cost.append(forecaster.cost(optimal_action(forecaster.cost, members), outcome))
         score.append(energy_score(members, outcome))
@@ -162,7 +163,7 @@ def compared(
 def policy_room(forecaster: DecisionAwareForecaster, train: CaseTable, validation: CaseTable, block: int) -> Headroom:
     """A policy stopped on the blocks of validation cases that stop the models, judged on those that judge them."""
     stopping, held_out = (chosen_rows(validation, rows) for rows in alternate_blocks(len(validation), block))
-    paid = judged(forecaster, forecaster.baseline_models_ or forecaster.models_, held_out)["cost"]
+    paid = judged(forecaster, forecaster.forecast_.baseline_models or forecaster.forecast_.models, held_out)["cost"]
     return headroom(forecaster.cost, train, stopping, held_out, paid, block=block)
 
 

@@ -38,16 +38,17 @@ def run(name: str) -> dict[str, object]:
     forecaster.fit(table[:2000], outcome[:2000])
     solver = stakes.ProjectedGradient(steps=STEPS, step_size=step)
     features = torch.from_numpy(table).float()
+    models, seed = forecaster.forecast_.models, forecaster.forecast_.state.noise_seed
 
     def ours() -> np.ndarray:
         return forecaster.decide(table)
 
     def theirs() -> np.ndarray:
-        parts = pooled_parts(forecaster.models_, features, MEMBERS, forecaster.noise_seed_)
+        parts = pooled_parts(models, features, MEMBERS, seed)
         return torch.cat([stakes.solve_action(cost, members, solver).action[:, 0] for _, members in parts]).numpy()
 
     def members() -> object:
-        return [part for _, part in pooled_parts(forecaster.models_, features, MEMBERS, forecaster.noise_seed_)]
+        return [part for _, part in pooled_parts(models, features, MEMBERS, seed)]
 
     apart = float(np.abs(ours() - theirs()).max())
     taken = [(seconds(ours, 1), seconds(theirs, 1), seconds(members, 1)) for _ in range(TURNS)]

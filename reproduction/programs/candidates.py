@@ -124,7 +124,6 @@ def trained_candidates(
         seeds=(seed,),
         train=problem.train,
         stopping=problem.validation,
-        judged=None,
         members=effort.network_members,
         noise_seed=seed,
         device="cpu",

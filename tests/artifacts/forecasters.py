@@ -80,8 +80,8 @@ def assert_same(loaded: DecisionAwareForecaster, expected: DecisionAwareForecast
         assert getattr(loaded, name) == getattr(expected, name), name
         assert type(getattr(loaded, name)) is type(getattr(expected, name)), name
     assert (loaded.frontier_, loaded.validation_cases_) == (expected.frontier_, expected.validation_cases_)
-    assert len(loaded.baseline_models_) == len(expected.baseline_models_)
-    for mine, theirs in zip(loaded.baseline_models_, expected.baseline_models_, strict=True):
+    assert len(loaded.forecast_.baseline_models) == len(expected.forecast_.baseline_models)
+    for mine, theirs in zip(loaded.forecast_.baseline_models, expected.forecast_.baseline_models, strict=True):
         assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in mine.state_dict().items())
 
 

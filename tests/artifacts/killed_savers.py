@@ -35,9 +35,9 @@ def leave_killed(base: Path) -> None:
     To be called in a fork of the process of the tests.
     """
     forecaster = load_bundle(FOLDER / "fit").forecaster
-    forecaster.noise_seed_ = OLD
+    forecaster.forecast_.state.noise_seed = OLD
     save_bundle(base / "old", forecaster)
-    forecaster.noise_seed_ = NEW
+    forecaster.forecast_.state.noise_seed = NEW
     for (scenario, moment), stride in SCENARIOS.items():
         for nth in itertools.count(1, stride):
             folder = base / scenario / f"{moment}-{nth:03d}" / "bundle"

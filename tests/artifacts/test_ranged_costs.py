@@ -46,10 +46,10 @@ def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: 
     again = bundle.forecaster
     assert again.cost == ShortfallCost(RANGE)
     assert str(bundle.cost_spec) == "shortfall:penalty=1..50"
-    assert (again.ranged_, again.conditioned) == (forecaster.ranged_, conditioned)
+    assert (again.forecast_.state.ranged, again.conditioned) == (forecaster.forecast_.state.ranged, conditioned)
     expected = forecaster.decide(X, cost_parameters=WHOSE)
     assert np.array_equal(again.decide(X, cost_parameters=WHOSE), expected)
-    assert again.climatology_action_ == forecaster.climatology_action_
+    assert again.forecast_.state.climatology_action == forecaster.forecast_.state.climatology_action
     number = load_bundle(tmp_path / "fit", cost=ShortfallCost(5.0))
     assert not number.notes
     assert number.forecaster.decide(X)[2] == pytest.approx(expected[2], rel=1e-6)

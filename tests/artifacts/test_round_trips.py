@@ -2,6 +2,7 @@ import hashlib
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_the_files_are_named_with_their_hashes(saved: Path) -> None:
 
 def test_weights_of_the_baseline_are_kept_beside(tmp_path: Path) -> None:
     forecaster = with_cost(SPEC.build())
-    forecaster.baseline_models_ = fitted("ensemble").models_
+    forecaster.forecast_ = replace(forecaster.forecast_, baseline_models=fitted("ensemble").forecast_.models)
     save_bundle(tmp_path, forecaster)
     prefixes = {".".join(name.split(".")[:2]) for name in load_file(tmp_path / "weights.safetensors")}
     assert prefixes == {"model.0", "baseline.0", "baseline.1"}

@@ -122,7 +122,7 @@ def kills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_kill_leaves_the_old_bundle_or_none_or_the_new_one(scenario: str, left: set[int | None], kills: Path) -> None:
     seeds: dict[str, int | None] = {}
     for folder in sorted((kills / scenario).glob("*/bundle")):
-        seeds[folder.parent.name] = load_bundle(folder).forecaster.noise_seed_ if is_saved(folder) else None
+        seeds[folder.parent.name] = load_bundle(folder).forecast.state.noise_seed if is_saved(folder) else None
     assert set(seeds.values()) == left
     in_order = [seeds[name] for name in sorted(seeds) if name.startswith("before")]
     assert len(in_order) > 12

@@ -134,12 +134,14 @@ def test_models_are_pooled() -> None:
     assert member_shares(20, 3) == [7, 7, 6]
     rows = torch.from_numpy(features[:4]).float()
     apart = [
-        pooled_members([model], rows, share, found.noise_seed_ + place)
-        for place, (model, share) in enumerate(zip(found.models_, member_shares(20, 3), strict=True))
+        pooled_members([model], rows, share, found.forecast_.state.noise_seed + place)
+        for place, (model, share) in enumerate(zip(found.forecast_.models, member_shares(20, 3), strict=True))
     ]
     np.testing.assert_array_equal(found.sample(features[:4]), torch.cat(apart, 1))
     alone = forecaster(ensemble=1, **DEFAULT).fit(features, outcome)
-    for first, second in zip(found.models_[0].parameters(), alone.models_[0].parameters(), strict=True):
+    for first, second in zip(
+        found.forecast_.models[0].parameters(), alone.forecast_.models[0].parameters(), strict=True
+    ):
         assert torch.equal(first, second)
     assert len({record["seed"] for record in found.training_}) == 3
 
@@ -153,7 +155,7 @@ def test_automatic_weight_is_zero_where_nothing_is_to_be_gained() -> None:
     found = forecaster(model=StraightModel, decision_weight="auto", weights=(0.0, 0.5), training=LONG, members=100)
     found.fit(*table(800, uneven=0.0))
     assert found.decision_weight_ == 0
-    assert found.baseline_models_ == []
+    assert not found.forecast_.baseline_models
     assert [point.weight for point in found.frontier_.points] == [0.0, 0.5]
     assert "Weight 0 is selected" in found.frontier_.reason
     assert "baseline" not in found.evaluate(*table(100, uneven=0.0, seed=1))
@@ -183,7 +185,7 @@ def test_automatic_weight_is_positive_where_the_model_cannot_have_both() -> None
     assert (judged["low"] <= judged["value"]).all()
     assert (judged["value"] <= judged["high"]).all()
     fixed = forecaster(model=StraightModel, decision_weight=found.decision_weight_)
-    assert fixed.fit(*table()).baseline_models_ == []
+    assert not fixed.fit(*table()).forecast_.baseline_models
 
 
 def test_evaluation_has_what_assessment_says(fitted: stakes.DecisionAwareForecaster) -> None:
@@ -254,11 +256,11 @@ def test_a_linear_start_is_the_default_and_none_leaves_the_network_alone() -> No
         forecaster(**given).fit(features, outcome) for given in ({}, {"base": "linear"}, {"base": "none"})
     )
     np.testing.assert_array_equal(linear.sample(features), plain.sample(features))
-    assert linear.models_[0].linear is not None
-    assert none.models_[0].linear is None
+    assert linear.forecast_.models[0].linear is not None
+    assert none.forecast_.models[0].linear is None
     settings = replace(SMALL, linear=True, gap=3)
-    assert forecaster(model=settings, base="none").fit(features, outcome).models_[0].linear.gap == 3
-    assert forecaster(gap=5).fit(features, outcome).models_[0].linear.gap == 5
+    assert forecaster(model=settings, base="none").fit(features, outcome).forecast_.models[0].linear.gap == 3
+    assert forecaster(gap=5).fit(features, outcome).forecast_.models[0].linear.gap == 5
     with pytest.raises(SettingError, match="base must be one of linear, trees, none, got 'ridge'"):
         forecaster(base="ridge").fit(features, outcome)
     with pytest.raises(SettingError, match="gap must be a whole number of at least 0, got -1"):
@@ -289,8 +291,8 @@ def test_no_member_leaves_the_bounds_of_the_outcomes() -> None:
     features, outcome = table(200)
     rectified = np.maximum(outcome, 0)
     bounded, free = (forecaster(outcome_bounds=bounds).fit(features, rectified) for bounds in ("auto", None))
-    assert bounded.outcome_bounds_.pairs == ((0.0, None),)
-    assert (free.outcome_bounds_, bounded.sample(features).min()) == (None, 0.0)
+    assert bounded.forecast_.state.outcome_bounds.pairs == ((0.0, None),)
+    assert (free.forecast_.state.outcome_bounds, bounded.sample(features).min()) == (None, 0.0)
     np.testing.assert_array_equal(bounded.sample(features), np.maximum(free.sample(features), 0))
     scores = [found.assess(features, rectified)["energy_score"] for found in (bounded, free)]
     assert scores[0].mean() < scores[1].mean()
@@ -315,17 +317,19 @@ def test_the_chosen_weight_is_trained_again_on_all_rows() -> None:
         for again in (True, False)
     )
     assert (found.frontier_, found.training_, found.validation_cases_) == (held.frontier_, held.training_, 50)
-    mean = float(found.models_[0].state_dict()["outcome_scaling.mean"])
+    mean = float(found.forecast_.models[0].state_dict()["outcome_scaling.mean"])
     assert mean == pytest.approx(shifted()[1].mean(), rel=1e-5)
-    assert float(held.models_[0].state_dict()["outcome_scaling.mean"]) == pytest.approx(mean - 5, rel=0.1)
-    assert found.climatology_action_ > held.climatology_action_
+    assert float(held.forecast_.models[0].state_dict()["outcome_scaling.mean"]) == pytest.approx(mean - 5, rel=0.1)
+    assert found.forecast_.state.climatology_action > held.forecast_.state.climatology_action
 
 
 def test_without_it_the_models_are_those_of_the_search() -> None:
     held = forecaster(baseline=True, refit_on_all_rows=False, ensemble=2).fit(*shifted())
     features, outcome = (torch.from_numpy(each).float() for each in shifted())
     training = plan_fit(held.parameters, CaseTable(features, outcome[:, None])).training
-    for each, kept in zip(train_weights(training), (held.baseline_models_, held.models_), strict=True):
+    for each, kept in zip(
+        train_weights(training), (held.forecast_.baseline_models, held.forecast_.models), strict=True
+    ):
         for model, other in zip(each.models, kept, strict=True):
             assert _distance(model.state_dict(), other.state_dict()) == 0
 
@@ -435,7 +439,7 @@ def test_inputs_that_cannot_be_used(fitted: stakes.DecisionAwareForecaster) -> N
     features, outcome = table(20)
     with pytest.raises(NonFiniteError, match="X must hold numbers that single precision can"):
         forecaster().fit(features * 1e300, outcome)
-    with pytest.raises(ShapeError, match="y must have the 1 columns of the fit, got 2"):
+    with pytest.raises(ShapeError, match="y must have 20 rows of 1 outcomes"):
         fitted.score(features, np.stack([outcome, outcome], 1))
     with pytest.raises(SettingError, match="q must be levels"):
         fitted.predict_quantiles(features, 1.2)
@@ -501,7 +505,7 @@ def test_copies_and_pickles(fitted: stakes.DecisionAwareForecaster) -> None:
         np.testing.assert_array_equal(other.sample(features), fitted.sample(features))
     unfitted = clone(fitted)
     assert unfitted.get_params() == fitted.get_params()
-    assert not hasattr(unfitted, "models_")
+    assert not hasattr(unfitted, "forecast_")
     assert "ImbalanceCost(short=10.0" in repr(fitted)
     assert len(pickle.dumps(fitted)) < 60_000  # no data inside
 
@@ -633,11 +637,11 @@ def test_a_fit_that_failed_is_no_fit() -> None:
 def test_a_warm_start_goes_on_from_the_fit_before() -> None:
     features, outcome = table(300)
     found = forecaster(baseline=True, **DEFAULT).fit(features, outcome)
-    before = found.baseline_models_[0].state_dict()
+    before = found.forecast_.baseline_models[0].state_dict()
     features, outcome = table(300, seed=1)  # new rows, which the start has not seen
     found.set_params(warm_start=True, epochs=1).fit(features, outcome)
     afresh = forecaster(baseline=True, epochs=1, **DEFAULT).fit(features, outcome)
-    near, far = (_distance(each.baseline_models_[0].state_dict(), before) for each in (found, afresh))
+    near, far = (_distance(each.forecast_.baseline_models[0].state_dict(), before) for each in (found, afresh))
     assert 0 < near < far
     assert all(line["phase"] == "training" for record in found.training_ for line in record["history"])
 
@@ -645,9 +649,9 @@ def test_a_warm_start_goes_on_from_the_fit_before() -> None:
 def test_a_warm_start_keeps_the_scaling_and_needs_the_same_model() -> None:
     features, outcome = table()
     found = forecaster().fit(features, outcome)
-    mean = found.models_[0].state_dict()["outcome_scaling.mean"].clone()
+    mean = found.forecast_.models[0].state_dict()["outcome_scaling.mean"].clone()
     found.set_params(warm_start=True).fit(features, outcome + 5)
-    assert torch.equal(found.models_[0].state_dict()["outcome_scaling.mean"], mean)
+    assert torch.equal(found.forecast_.models[0].state_dict()["outcome_scaling.mean"], mean)
     with pytest.raises(SettingError, match="ensemble must be the 1 of the fit before"):
         clone_with(found, ensemble=2).fit(features, outcome)
     with pytest.raises(SettingError, match="must be those of the fit before"):

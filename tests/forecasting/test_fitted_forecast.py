@@ -5,28 +5,6 @@ import pandas as pd
 import pytest
 
 from stakes import DecisionAwareForecaster, ParameterRange, ShortfallCost, StakesError
-from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
-
-
-def forecast_of(fitted: DecisionAwareForecaster) -> FittedForecast:
-    names = getattr(fitted, "feature_names_in_", None)
-    state = ForecastState(
-        features=fitted.n_features_in_,
-        feature_names=None if names is None else tuple(names),
-        target_names=fitted.target_names_,
-        single_output=fitted.single_output_,
-        decision_weight=fitted.decision_weight_,
-        climatology_action=fitted.climatology_action_,
-        noise_seed=fitted.noise_seed_,
-        members=fitted.members,
-        block=fitted.block,
-        ranged=fitted.ranged_,
-        conditioned=fitted.parameter_column.conditioned,
-        outcome_bounds=fitted.outcome_bounds_,
-        correction=fitted.correction_,
-        baseline_correction=fitted.baseline_correction_,
-    )
-    return FittedForecast(fitted.cost, state, fitted.models_, fitted.baseline_models_)
 
 
 @pytest.fixture(scope="module", params=[5.0, ParameterRange(1, 20)], ids=["a number", "a range"])
@@ -47,7 +25,7 @@ def fitted(request: pytest.FixtureRequest) -> DecisionAwareForecaster:
 
 
 def test_it_answers_as_the_estimator(fitted: DecisionAwareForecaster) -> None:
-    forecast, random = forecast_of(fitted), np.random.default_rng(1)
+    forecast, random = fitted.forecast_, np.random.default_rng(1)
     features = pd.DataFrame(random.uniform(size=(30, 2)), columns=["wind", "temp"])
     y = features.mean(axis=1)
     given = None if forecast.state.ranged is None else {"penalty": 4.0}
@@ -84,4 +62,4 @@ def test_it_answers_as_the_estimator(fitted: DecisionAwareForecaster) -> None:
 )
 def test_what_is_not_of_the_fit_is_refused(fitted: DecisionAwareForecaster, wrong: object) -> None:
     with pytest.raises(StakesError, match="X"):
-        forecast_of(fitted).sample(wrong, cost_parameters=None)
+        fitted.forecast_.sample(wrong, cost_parameters=None)

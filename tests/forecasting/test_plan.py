@@ -74,7 +74,7 @@ def test_a_forecaster_of_every_score(rule: str) -> None:
     usual: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=8, layers=1), "base": "none", "training": quick}
     usual |= {"decision_weight": 0, "random_state": 0}
     models = [
-        stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, outcome).models_[0]
+        stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, outcome).forecast_.models[0]
         for given in ({}, {"scoring_rule": rule})
     ]
     first, second = ([*model.parameters()] for model in models)

@@ -8,8 +8,8 @@ import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting import selection as selection
+from stakes.forecasting.correction_candidates import CorrectionSelectionSettings, past_parts, select_correction
 from stakes.forecasting.recalibration import CorrectionPlan, learned
-from stakes.forecasting.selection import CorrectionSelectionSettings, past_parts, select_correction
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-20.0, upper=20.0)
 DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]")

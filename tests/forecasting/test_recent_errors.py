@@ -9,27 +9,33 @@ from torch import Tensor
 
 import stakes
 from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
-from stakes.forecasting.answers import NewestRows, recent_corrections
+from stakes.forecasting.forecast_candidates import recent_corrections
+from stakes.forecasting.selection import Candidate
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
-FEATURES, OUTCOME = torch.arange(100.0)[:, None], torch.arange(100.0)[:, None]
+TIMES = torch.arange(100.0)[:, None]
+ROWS = CaseTable(TIMES, TIMES)
 fit = stakes.Correction.fit
-ROWS = NewestRows(FEATURES, OUTCOME, first=60, lead=3)
 
 
-class Trainings:
-    """Forecasts that say which rows they were fitted on."""
+class Trainings(Candidate[CaseTable, int]):
+    """Forecasts that say how many rows they were fitted on."""
 
-    def __init__(self) -> None:
-        self.known: list[slice] = []
+    def __init__(self, *which: str) -> None:
+        self.which, self.known = which or ("chosen",), []
 
-    def fitted(self, known: slice, *which: str):
-        def drawn(features: Tensor) -> dict[str, Tensor]:
-            return {each: torch.full((len(features), 2, 1), float(known.stop)) for each in which or ("chosen",)}
+    def fit(self, cases: CaseTable, like: int | None = None) -> int:
+        self.known.append(len(cases))
+        return len(cases)
 
-        self.known.append(known)
-        return drawn
+    def members(self, fitted: int, cases: CaseTable) -> dict[str, Tensor]:
+        return {each: torch.full((len(cases), 2, 1), float(fitted)) for each in self.which}
+
+
+def corrections_of(trainings: Trainings, judge: object, first: int = 60, again: bool = True) -> dict[str, object]:
+    return dict(recent_corrections(trainings, 57, ROWS, judge, first=first, lead=3, again=again))
 
 
 def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
@@ -41,42 +47,37 @@ def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
 
 def test_each_block_is_forecast_by_a_fit_on_what_was_known() -> None:
     trainings = Trainings()
-    found = recent_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, whatever)
-    assert [known.stop for known in trainings.known] == [57, 67, 77, 87]  # 70, 80 and 90 less the lead
+    found = corrections_of(trainings, whatever)
+    assert trainings.known == [67, 77, 87]  # 70, 80 and 90 less the lead
     assert found["chosen"].overall.shift == (57.0, 67.0, 77.0, 87.0)
 
 
 def test_the_models_of_the_search_may_be_corrected_themselves() -> None:
-    found = recent_corrections(ROWS, Trainings().fitted(slice(0, 57)), None, whatever)
-    assert found["chosen"].overall.shift == (57.0,)
+    assert corrections_of(Trainings(), whatever, again=False)["chosen"].overall.shift == (57.0,)
 
 
 def test_nothing_is_trained_where_the_errors_of_the_search_say_nothing() -> None:
     trainings = Trainings()
-    found = recent_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, lambda *_: None)
-    assert found == {"chosen": None}
-    assert len(trainings.known) == 1
+    assert corrections_of(trainings, lambda *_: None) == {"chosen": None}
+    assert not trainings.known
 
 
 def test_weight_0_beside_it_is_corrected_by_its_own_errors() -> None:
-    trainings = Trainings()
-
-    def drawn(known: slice):
-        return trainings.fitted(known, "chosen", "baseline")
+    trainings = Trainings("chosen", "baseline")
 
     def judge(members: Tensor, outcome: Tensor) -> stakes.Correction | None:
         judged.append(members)
         return whatever(members, outcome) if len(judged) != 2 else None  # none for weight 0 of the search
 
     judged: list[Tensor] = []
-    found = recent_corrections(ROWS, drawn(slice(0, 57)), drawn, judge)
+    found = corrections_of(trainings, judge)
     assert found["baseline"] is None
     assert found["chosen"] is not None
-    assert len(trainings.known) == 4
+    assert len(trainings.known) == 3
 
 
 def test_no_row_is_left_where_the_lead_is_longer_than_the_validation() -> None:
-    assert recent_corrections(ROWS._replace(first=100), Trainings().fitted(slice(0, 57)), None, whatever) == {}
+    assert corrections_of(Trainings(), whatever, first=100) == {}
 
 
 # In the estimator
@@ -100,12 +101,15 @@ def test_what_every_fit_lags_behind_is_learned(record) -> None:
     features, outcome = record
     raw = forecaster(recent_errors=False).fit(features[:900], outcome[:900])
     fresh = forecaster().fit(features[:900], outcome[:900])
-    assert raw.correction_ is None
-    assert fresh.correction_.overall.shift[0] == pytest.approx(0.004 * 790 / 2, abs=0.2)  # of fits on 675 to 900 rows
-    assert fresh.correction_.overall.cases == 223  # a quarter less the lead
+    assert raw.forecast_.state.correction is None
+    assert fresh.forecast_.state.correction.overall.shift[0] == pytest.approx(
+        0.004 * 790 / 2, abs=0.2
+    )  # of fits on 675 to 900 rows
+    assert fresh.forecast_.state.correction.overall.cases == 223  # a quarter less the lead
     assert fresh.score(features[900:], outcome[900:]) > raw.score(features[900:], outcome[900:])
     np.testing.assert_array_equal(
-        fresh.sample(features[900:]), fresh.correction_.apply(raw.sample(features[900:])).astype(np.float32)
+        fresh.sample(features[900:]),
+        fresh.forecast_.state.correction.apply(raw.sample(features[900:])).astype(np.float32),
     )
 
 
@@ -114,9 +118,9 @@ def test_what_a_fit_on_newer_rows_cures_by_itself_is_not_corrected(record) -> No
     features, _ = record
     noise = np.random.default_rng(1).normal(size=900)
     outcome = features[:900].sum(1) + np.where(np.arange(900) < 660, 1.0, 4.0) * noise
-    assert forecaster().fit(features[:900], outcome).correction_ is None
+    assert forecaster().fit(features[:900], outcome).forecast_.state.correction is None
     searched = forecaster(refit_on_all_rows=False).fit(features[:900], outcome)
-    assert searched.correction_.overall.factor[0] > 1.5
+    assert searched.forecast_.state.correction.overall.factor[0] > 1.5
 
 
 def test_a_bundle_keeps_it(record, tmp_path) -> None:
@@ -124,21 +128,21 @@ def test_a_bundle_keeps_it(record, tmp_path) -> None:
     fresh = forecaster().fit(features[:900], outcome[:900])
     save_bundle(tmp_path / "fit", fresh)
     loaded = load_bundle(tmp_path / "fit", cost=fresh.cost).forecaster
-    assert loaded.correction_ == fresh.correction_
+    assert loaded.forecast_.state.correction == fresh.forecast_.state.correction
     np.testing.assert_array_equal(loaded.sample(features[900:]), fresh.sample(features[900:]))
 
 
 def test_a_refit_keeps_it(record) -> None:
     features, outcome = record
     fresh = forecaster().fit(features[:900], outcome[:900])
-    before = fresh.correction_
-    assert fresh.refit(features, outcome).correction_ is before
+    before = fresh.forecast_.state.correction
+    assert fresh.refit(features, outcome).forecast_.state.correction is before
 
 
 def test_members_stay_within_bounds(record) -> None:
     features, outcome = record
     fresh = forecaster(outcome_bounds=(-9.0, 9.0)).fit(features[:900], outcome[:900].clip(-9, 9))
-    assert fresh.correction_ is not None
+    assert fresh.forecast_.state.correction is not None
     assert np.abs(fresh.sample(features[900:])).max() == 9.0
 
 
@@ -146,7 +150,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(record, tmp_path, monkeypatch) 
     """Every training from a later origin has checkpoints of its own."""
     features, outcome = record[0][:900], record[1][:900]
     monkeypatch.setattr(
-        "stakes.forecasting.forecaster.proven_correction", lambda members, outcome, **_: fit(members, outcome)
+        "stakes.forecasting.forecast_candidates.proven_correction", lambda members, outcome, **_: fit(members, outcome)
     )
     training = TrainingSettings(epochs=4, learning_rate=0.05, validate_every=1, batch=64)
     given = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "training": training, "base": "none"}
@@ -156,5 +160,5 @@ def test_an_interrupted_fit_goes_on_where_it_was(record, tmp_path, monkeypatch) 
     assert [path.name for path in tmp_path.iterdir()] == ["first-787-rows"]  # the others ended within seconds
     again = forecaster(**given).fit(features, outcome, checkpoints=tmp_path)
     whole = forecaster(**given).fit(features, outcome)
-    assert again.correction_ == whole.correction_ is not None
+    assert again.forecast_.state.correction == whole.forecast_.state.correction is not None
     np.testing.assert_array_equal(again.sample(features), whole.sample(features))

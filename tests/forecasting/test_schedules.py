@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import stakes
-from stakes.artifacts.estimator import forecast_of
 from stakes.forecasting.fitted_forecast import ForecastState
 from stakes.settings import from_plain, to_plain
 
@@ -33,6 +32,6 @@ def test_schedules_keep_their_ramps_and_are_certified(forecaster: stakes.Decisio
 
 
 def test_the_constant_action_has_a_number_for_each_part(forecaster: stakes.DecisionAwareForecaster) -> None:
-    assert len(np.atleast_1d(forecaster.climatology_action_)) == 3
-    state = forecast_of(forecaster).state
+    assert len(np.atleast_1d(forecaster.forecast.state.climatology_action)) == 3
+    state = forecaster.forecast.state
     assert from_plain(ForecastState, to_plain(state)).climatology_action == state.climatology_action

@@ -54,9 +54,10 @@ def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwar
         "recent_errors",
         "decision",
     ]
-    (model,) = straight.models_
+    (model,) = straight.forecast_.models
     assert isinstance(model, LinearModel)
-    assert (straight.decision_weight_, straight.baseline_models_) == (0.0, [])
+    assert straight.decision_weight_ == 0.0
+    assert not straight.forecast_.baseline_models
     features, outcome = rows("linear", seed=1)
     assert np.corrcoef(straight.predict(features), outcome)[0, 1] > 0.8
 
@@ -161,12 +162,12 @@ def test_errors_that_stay_are_corrected_and_the_next_candidates_too() -> None:
     stale = forecaster(refit_on_all_rows=False, weights=(0.0,)).fit(features, outcome)
     assert stale.selection_ is not None
     assert stale.selection_.selected.name == "recent_errors"
-    assert stale.correction_ is not None
-    assert stale.correction_.overall.shift[0] > 1.5
+    assert stale.forecast_.state.correction is not None
+    assert stale.forecast_.state.correction.overall.shift[0] > 1.5
     fresh = forecaster(members=10).fit(features, outcome)
     assert fresh.selection_ is not None
     candidate = next(candidate for candidate in fresh.selection_.candidates if candidate.name == "recent_errors")
-    assert (fresh.correction_ is not None) == candidate.accepted
+    assert (fresh.forecast_.state.correction is not None) == candidate.accepted
     assert fresh.selection_.candidates[-1].below == ("recent_errors" if candidate.accepted else "linear")
 
 

@@ -1,5 +1,6 @@
 """Small files of a user: an ensemble, its outcomes, and a table; every test in a folder of its own."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -60,8 +61,8 @@ def small_fit(base: Path) -> Path:
         device="cpu",
     )
     forecaster.fit(cases.feature_table, cases.outcome_table, times=cases.times)
-    if not forecaster.baseline_models_:  # weight 0 was chosen; the commands are to see both
-        forecaster.baseline_models_ = forecaster.models_
+    if not forecaster.forecast_.baseline_models:  # weight 0 was chosen; the commands are to see both
+        forecaster.forecast_ = replace(forecaster.forecast_, baseline_models=forecaster.forecast_.models)
     return save_bundle(base / "fitted" / "load", forecaster, cost_spec=spec, layout=layout)
 
 

@@ -95,7 +95,6 @@ def plan(rows: int = 80) -> TrainingPlan:
         seeds=(1, 2),
         train=CaseTable(cases.features[:60], cases.outcome[:60]),
         stopping=CaseTable(cases.features[60:], cases.outcome[60:]),
-        judged=None,
         members=10,
         noise_seed=0,
         device="cpu",

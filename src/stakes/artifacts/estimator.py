@@ -6,13 +6,12 @@ from numbers import Integral
 from typing import Any, Literal, get_type_hints
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from stakes.argument_checks import require_count, whole_number
+from stakes.argument_checks import require_count
 from stakes.artifacts.fits import LibraryModel, require_at_most, require_small
 from stakes.errors import SettingError
 from stakes.evaluation.selection import Frontier, ModelSelection
-from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
+from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation, based_model, simple_model
 from stakes.json_values import json_value
@@ -22,8 +21,6 @@ from stakes.training.settings import ESTIMATOR_MODELS, ModelFactory, ModelSettin
 _STORED = [each.name for each in fields(ForecasterParameters) if each.name not in ("cost", "n_jobs", "verbose")]
 _STORED_TYPES = {"model": LibraryModel | Literal["own"], "weights": tuple[float, ...], "random_state": int | None}
 _TYPES = get_type_hints(ForecasterParameters) | _STORED_TYPES
-_OF_STATE: tuple[str, ...] = ("target_names", "single_output", "decision_weight", "climatology_action", "noise_seed")
-_OF_STATE += ("ranged", "outcome_bounds", "correction", "baseline_correction")
 _StoredParameters = make_dataclass("_StoredParameters", [(name, _TYPES[name]) for name in _STORED], frozen=True)
 
 
@@ -40,29 +37,6 @@ class _Found:
 
     def __post_init__(self) -> None:
         require_count("validation_cases", self.validation_cases)
-
-
-def forecast_of(forecaster: DecisionAwareForecaster) -> FittedForecast:
-    """The forecast that a forecaster was fitted to."""
-    check_is_fitted(forecaster)
-    names = getattr(forecaster, "feature_names_in_", None)
-    state = ForecastState(
-        features=forecaster.n_features_in_,
-        feature_names=None if names is None else tuple(map(str, names)),
-        target_names=tuple(forecaster.target_names_),
-        single_output=forecaster.single_output_,
-        decision_weight=forecaster.decision_weight_,
-        climatology_action=forecaster.climatology_action_,
-        noise_seed=forecaster.noise_seed_,
-        members=whole_number("members", forecaster.members),
-        block=forecaster.block if forecaster.block == "auto" else whole_number("block", forecaster.block),
-        ranged=forecaster.ranged_,
-        conditioned=forecaster.parameter_column.conditioned,
-        outcome_bounds=forecaster.outcome_bounds_,
-        correction=forecaster.correction_,
-        baseline_correction=forecaster.baseline_correction_,
-    )
-    return FittedForecast(forecaster.cost, state, forecaster.models_, forecaster.baseline_models_)
 
 
 def model_of(forecaster: DecisionAwareForecaster) -> LibraryModel | Literal["own"]:
@@ -110,16 +84,14 @@ def restored_forecaster(
     given["device"] = given["device"] if resolved_device(given["device"]) == forecast.device else "auto"
     forecaster = DecisionAwareForecaster(forecast.cost, **given | {"model": model or given["model"]})
     state, names = forecast.state, forecast.state.feature_names
-    forecaster.models_, forecaster.baseline_models_ = list(forecast.models), list(forecast.baseline_models)
+    forecaster.forecast_, forecaster.trees_ = forecast, trees
     forecaster.n_features_in_, forecaster.n_outputs_ = state.features, len(state.target_names)
+    forecaster.target_names_, forecaster.single_output_ = state.target_names, state.single_output
     if names is not None:
         forecaster.feature_names_in_ = np.array(names, dtype=object)
-    for name in _OF_STATE:
-        setattr(forecaster, f"{name}_", getattr(state, name))
     for name, value in vars(found).items():
         setattr(forecaster, f"{name}_", value)
     forecaster.training_, forecaster.candidate_forecasts_ = list(record["models"]), {}
-    forecaster.place_on(trees)
     return forecaster
 
 

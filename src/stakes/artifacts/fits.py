@@ -137,10 +137,10 @@ def save_bundle(
         layout: Which columns of the table are what, for those who will bring tables; None saves none.
         about: Whatever else is known of the fit, in values that JSON can hold: see `Bundle`.
     """
-    from stakes.artifacts.estimator import forecast_of, model_of, training_record
+    from stakes.artifacts.estimator import model_of, training_record
 
     folder, words = Path(folder), words_for(forecaster.cost) if cost_spec is None else cost_spec
-    forecast, trees = forecast_of(forecaster), forecaster.trees_
+    forecast, trees = forecaster.forecast, forecaster.trees_
     if not (words is None or words.is_own or same_cost(words.build(), forecaster.cost)):
         raise SettingError(f"cost_spec must be that of the forecaster's cost {forecaster.cost}, got {words}")
     stored = StoredForecast(

@@ -16,16 +16,18 @@ from torch import Tensor, nn
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
-from stakes.data.case_table import as_table, as_tensor, checked_times
+from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
 from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
+from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.models.ensemble import pooled_parts
 from stakes.scores.decision_score import climatology_actions, realised_costs
+from stakes.scores.scoring_rules import energy_score
 
 CostParameters = Mapping[str, ArrayLike]
 """The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
@@ -90,6 +92,29 @@ def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: in
             raise SettingError(f"the forecast depends on {parameter}, of which the cost {cost} has none")
         parameter.require_inside(number, number)
     return torch.full((rows, 1), parameter.range.middle if number is None else number, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledForecast:
+    """Models whose members are pooled, corrected by past errors and clipped to what outcomes cannot cross."""
+
+    models: Sequence[nn.Module]  # none where all failed
+    noise_seed: int  # what the noise is drawn from
+    column: ParameterColumn  # where each row has the parameter of its cost, and whether the models see it
+    bounds: OutcomeBounds | None = None
+    correction: Correction | None = None
+
+    def drawn(
+        self, features: Tensor, members: int, device: str, *, share_noise: bool = True
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Rows and what the models draw for them, (n, M, D), part by part; the parameter is the last of the columns."""
+        seen = self.column.seen(features)
+        return pooled_parts(self.models, seen, members, self.noise_seed, device, share_noise=share_noise)
+
+    def members(self, features: Tensor, members: int, device: str) -> Iterator[tuple[slice, Tensor]]:
+        """The same, corrected and clipped: members that decisions are made from."""
+        parts = self.drawn(features, members, device)
+        return ((rows, within_bounds(corrected(part, self.correction), self.bounds)) for rows, part in parts)
 
 
 @dataclass(frozen=True)
@@ -194,8 +219,8 @@ class FittedForecast:
 
     def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
         """The mean realised cost of the actions, negative."""
-        features, outcome = self._judged(X, y, cost_parameters)
-        return -float(self._paid(features, outcome).sum()) / len(outcome)
+        rows = self.cases(X, y, None, cost_parameters)
+        return -float(self._paid(rows).sum()) / len(rows)
 
     def assess(
         self,
@@ -207,7 +232,7 @@ class FittedForecast:
         cost_parameters: CostParameters | None = None,
     ) -> dict[str, Floats]:
         """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs."""
-        return self._assessed(*self._judged(X, y, cost_parameters), which, regions)
+        return self._assessed(self.cases(X, y, None, cost_parameters), which, regions)
 
     def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
         """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range."""
@@ -226,10 +251,8 @@ class FittedForecast:
         cost_parameters: CostParameters | None = None,
     ) -> Floats:
         """What the actions cost, (n,)."""
-        features, outcome = self._judged(X, y, cost_parameters)
-        if which == "climatology":
-            return self._climatology_cost(features, outcome)
-        return np.asarray(self._paid(features, outcome, which).numpy())
+        rows = self.cases(X, y, None, cost_parameters)
+        return self._climatology_cost(rows) if which == "climatology" else np.asarray(self._paid(rows, which).numpy())
 
     def evaluate(
         self,
@@ -241,12 +264,12 @@ class FittedForecast:
         cost_parameters: CostParameters | None = None,
     ) -> pd.DataFrame:
         """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`."""
-        features, outcome = self._judged(X, y, cost_parameters)
-        cost = self.state.parameter_column.cost(self.cost, features)
-        today = None if baseline_action is None else todays_cost(cost, baseline_action, outcome)
-        chosen = self._assessed(features, outcome, "chosen")
-        weight_0 = self._assessed(features, outcome, "baseline") if self.baseline_models else None
-        block = block_length(len(outcome), checked_times(times, len(outcome)), self.state.block)
+        rows = self.cases(X, y, times, cost_parameters)
+        cost = self.state.parameter_column.cost(self.cost, rows.features)
+        today = None if baseline_action is None else todays_cost(cost, baseline_action, rows.outcome)
+        chosen = self._assessed(rows, "chosen")
+        weight_0 = self._assessed(rows, "baseline") if self.baseline_models else None
+        block = block_length(len(rows), rows.times, self.state.block)
         return forecast_table(chosen, weight_0, self.state.members, block, today)
 
     # What goes in, and the members that come out
@@ -267,11 +290,14 @@ class FittedForecast:
     ) -> Iterator[tuple[slice, Tensor]]:
         """Rows and their members (n, M, D), part by part; the parameter is the last column of the features."""
         count = whole_number("members", self.state.members if members is None else members)
-        models = self.models if which == "chosen" else self.baseline_models
-        correction = self.state.correction if which == "chosen" else self.state.baseline_correction
-        seen = self.state.parameter_column.seen(features)
-        parts = pooled_parts(models, seen, count, self.state.noise_seed, self.device)
-        return ((rows, within_bounds(corrected(part, correction), self.state.outcome_bounds)) for rows, part in parts)
+        return self.pooled(which).members(features, count, self.device)
+
+    def pooled(self, which: Which = "chosen") -> PooledForecast:
+        """The models of one of the two forecasts, and what corrects their members."""
+        state, chosen = self.state, which == "chosen"
+        models = self.models if chosen else self.baseline_models
+        correction = state.correction if chosen else state.baseline_correction
+        return PooledForecast(models, state.noise_seed, state.parameter_column, state.outcome_bounds, correction)
 
     def _with_parameter(
         self, features: Tensor, given: CostParameters | None, *, deciding: bool = False, judging: bool = False
@@ -282,38 +308,47 @@ class FittedForecast:
         values = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
         return torch.cat([features, values.to(features)], 1) if column.width else features
 
-    def _judged(self, X: Any, y: Any, given: CostParameters | None) -> tuple[Tensor, Tensor]:
-        """Features with the parameter of each row, and outcomes (n, D)."""
+    def cases(self, X: Any, y: Any, times: Any = None, cost_parameters: CostParameters | None = None) -> CaseTable:
+        """Features with the parameter of each row, outcomes (n, D) and times."""
         features, outcome = self.checked_features(X), _numbers(as_table(y, "y"), "y")
         if len(outcome) != len(features) or outcome.size != len(features) * len(self.state.target_names):
             raise ShapeError(
                 f"y must have {len(features)} rows of {len(self.state.target_names)} outcomes, got shape "
                 f"{outcome.shape}"
             )
+        features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
         known = as_tensor(outcome.reshape(len(features), -1), "y")
-        return self._with_parameter(features, given, deciding=True, judging=True), known
+        return CaseTable(features, known, checked_times(times, len(known)))
 
-    def _paid(self, features: Tensor, outcome: Tensor, which: Which = "chosen") -> Tensor:
-        parameter = self.state.parameter_column.parameters(features)
-        return realised_costs(self.cost, self.drawn(features, which), outcome, parameter=parameter).cost.double()
+    def worth(self, rows: CaseTable, forecast: PooledForecast | None = None) -> JudgedCases:
+        """What decisions cost and the energy score, row by row, of this forecast or of another candidate of its fit."""
+        drawn = (forecast or self.pooled()).members(rows.features, self.state.members, self.device)
+        parameter = self.state.parameter_column.parameters(rows.features)
+        decided = realised_costs(self.cost, drawn, rows.outcome, parameter=parameter, score=energy_score)
+        return JudgedCases(*decided.cost_and_score())
+
+    def _paid(self, rows: CaseTable, which: Which = "chosen") -> Tensor:
+        parameter = self.state.parameter_column.parameters(rows.features)
+        drawn = self.drawn(rows.features, which)
+        return realised_costs(self.cost, drawn, rows.outcome, parameter=parameter).cost.double()
 
     def _assessed(
-        self, features: Tensor, outcome: Tensor, which: Which, regions: Mapping[str, Region] | None = None
+        self, cases: CaseTable, which: Which, regions: Mapping[str, Region] | None = None
     ) -> dict[str, Floats]:
         if which == "baseline" and not self.baseline_models:
             raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
-        assessor, values = Assessor(self.cost, regions or {}), self.state.parameter_column.parameters(features)
+        assessor, values = Assessor(self.cost, regions or {}), self.state.parameter_column.parameters(cases.features)
         parts = [
-            assessor(members, outcome[rows], None if values is None else values[rows])
-            for rows, members in self.drawn(features, which)
+            assessor(members, cases.outcome[rows], None if values is None else values[rows])
+            for rows, members in self.drawn(cases.features, which)
         ]
         metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
-        return metrics | {"climatology_cost": self._climatology_cost(features, outcome)}
+        return metrics | {"climatology_cost": self._climatology_cost(cases)}
 
-    def _climatology_cost(self, features: Tensor, outcome: Tensor) -> Floats:
+    def _climatology_cost(self, rows: CaseTable) -> Floats:
         column = self.state.parameter_column
-        constant = climatology_actions(self.state.climatology_action, column, features).to(outcome)
-        return np.asarray(column.cost(self.cost, features)(constant, outcome).double().numpy())
+        constant = climatology_actions(self.state.climatology_action, column, rows.features).to(rows.outcome)
+        return np.asarray(column.cost(self.cost, rows.features)(constant, rows.outcome).double().numpy())
 
     def _as_outcome(self, values: Floats) -> Floats:
         return values[..., 0] if self.state.single_output else values

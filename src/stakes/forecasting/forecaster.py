@@ -1,25 +1,22 @@
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 import torch
-from joblib import effective_n_jobs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
-from torch import Tensor, nn
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stakes.actions.check_cost import gradient_objection
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
-from stakes.costs.cost import Cost, require_cost
-from stakes.costs.parameter_column import ParameterColumn, RangedParameter, ranged_parameter
+from stakes.costs.cost import require_cost
+from stakes.costs.parameter_column import ParameterColumn, ranged_parameter
 from stakes.data.case_table import (
     CaseTable,
     as_table,
@@ -29,354 +26,44 @@ from stakes.data.case_table import (
     outcome_names,
     require_single_precision,
 )
-from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
-from stakes.errors import SettingError, ShapeError, StakesError
+from stakes.errors import SettingError
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import Frontier, Headroom, JudgedCases, ModelSelection, candidate_on_test, frontier
-from stakes.forecasting.answers import (
-    DrawMembers,
-    JudgedAnswers,
-    NewestRows,
-    recent_corrections,
-    require_one_decision_maker,
+from stakes.evaluation.metrics import Region
+from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
+from stakes.forecasting.decisions import Decisions
+from stakes.forecasting.fitted_forecast import (
+    CostParameters,
+    FittedForecast,
+    ForecastState,
+    PooledForecast,
+    Which,
 )
-from stakes.forecasting.corrections import Correction, corrected, proven_correction
-from stakes.forecasting.fitted_forecast import CostParameters, Which, parameter_values
-from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
-from stakes.forecasting.selection import CandidateForecast, select_forecast
-from stakes.models.ensemble import pooled_parts
-from stakes.models.residual_model import place_models
-from stakes.scores.decision_score import climatology_action, realised_costs
-from stakes.scores.scoring_rules import energy_score
+from stakes.forecasting.forecast_candidates import (
+    ForecastTraining,
+    SelectedForecast,
+    costs_by_score_alone,
+    select_forecast,
+    warm_start,
+)
+from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
+from stakes.scores.decision_score import climatology_action
 from stakes.training.policy import require_one_action
-from stakes.training.settings import RefitSchedule, TrainingSettings, resolved_device
-from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights, without_failures
-
-
-class KeptModels(NamedTuple):
-    """The models that a forecaster keeps.
-
-    Attributes:
-        chosen: Those of the selected weight.
-        weight_0: Those of weight 0 beside it; none where that was selected, or not trained.
-    """
-
-    chosen: list[nn.Module]
-    weight_0: list[nn.Module]
-
-
-class Choice(NamedTuple):
-    """What a search has found.
-
-    Attributes:
-        weight: The selected weight.
-        frontier: How it was chosen; None where it was given.
-        records: How each model of the search trained.
-        training: How long the models that are kept are to be trained on all rows.
-    """
-
-    weight: float
-    frontier: Frontier | None
-    records: list[dict[str, Any]]
-    training: RefitSchedule
-
-
-def choose(
-    fitted: Sequence[FittedWeight], settings: TrainingSettings, block: int, choosing: bool, tolerance: float | None
-) -> Choice:
-    """Choose among the weights of a search; a warning tells of each model that failed."""
-    sound = {each.weight for each in without_failures(fitted)}
-    weight, trade_off = fitted[-1].weight, None
-    if choosing:
-        cost, score = (np.stack([getattr(each, name) for each in fitted]) for name in ("cost", "score"))
-        trade_off = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
-        weight = trade_off.chosen
-    kept_models(fitted, weight)  # there must be some
-    records = [record for each in fitted for record in each.records]
-    return Choice(weight, trade_off, records, RefitSchedule.of(settings, records, sorted(sound & {0.0, weight})))
-
-
-def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
-    """The models of the selected weight and of weight 0; an error where all of the first failed."""
-    by_weight = {each.weight: each for each in fitted}
-    if not by_weight[weight].models:
-        raise StakesError(f"all models of weight {weight:g} failed: {by_weight[weight].records[0]['failure']}")
-    return KeptModels(by_weight[weight].models, by_weight[0.0].models if weight and 0.0 in by_weight else [])
-
-
-_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
-_STAGES = {
-    "climatology": "climatology",
-    "linear": "the linear forecast",
-    "network": "the network on its score",
-    "total-score": "the network on the score of the total as well",
-    "decision": "one network for each decision weight",
-}
-_MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
-
-
-class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
-    """The models of a forecaster, and what they were trained with.
-
-    Attributes:
-        models_: The models that members are drawn from.
-        kind_: What these models are: without features, linear, or what the parameters ask for.
-        selection_: How each candidate was judged; None where there was no model selection.
-        candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
-        decision_weight_: The selected weight.
-        frontier_: How it was chosen; None where it was given.
-        training_: How each model of the search trained.
-        found_: How long the models that are kept are to be trained on other rows.
-        correction_: How members are corrected by past errors; None where they are not.
-        baseline_correction_: The same for weight 0 beside them.
-        validation_cases_: How many rows did not train in the search.
-        noise_seed_: What the noise of the forecasts is drawn from.
-        outcome_bounds_: What outcomes cannot cross; None for nothing.
-        trees_: What the models add their forecasts to; None on another base.
-        ranged_: The parameter of the cost that was a range; None where none was.
-    """
-
-    models_: list[nn.Module]
-    kind_: ForecastKind
-    selection_: ModelSelection | None
-    candidate_forecasts_: dict[str, CandidateForecast]
-    decision_weight_: float
-    frontier_: Frontier | None
-    training_: list[dict[str, Any]]
-    found_: RefitSchedule
-    correction_: Correction | None
-    baseline_correction_: Correction | None
-    validation_cases_: int
-    noise_seed_: int
-    outcome_bounds_: OutcomeBounds | None
-    trees_: TreeLocation | None
-    ranged_: RangedParameter | None
-
-    # How the forecast is chosen
-
-    def _search(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
-        """Train all weights, choose one, and correct it where that is proven to help."""
-        parameters = self.parameters
-        if self._why_no_decision(rows):
-            parameters = replace(parameters, weights=(0.0,))
-        planned = plan_fit(parameters, rows, start=self._start())
-        plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
-        self.kind_, self.selection_, self.candidate_forecasts_ = "network", None, {}
-        fitted = self._trained(plan, folder, stop)
-        choice = choose(fitted, plan.settings, block, self.decision_weight == "auto", self.tolerance)
-        self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
-        self.correction_, self.baseline_correction_ = None, None
-        self._keep(fitted, plan, planned.trees)
-        if self.recent_errors:
-            self._correct_by_recent_errors(rows, block, folder, stop)
-
-    def _select(self, rows: CaseTable, folder: Path | None, stop: Callable[[], bool] | None) -> None:
-        """Select the last candidate that can be defended."""
-        say = StatusLines(quiet=not self.verbose)
-
-        def train(plan: TrainingPlan, name: str) -> list[FittedWeight]:
-            if name in _STAGES:
-                say(f"training {_STAGES[name]}")
-            return self._trained(plan, folder and folder / name, stop)
-
-        def confirmed(forecast: CandidateForecast) -> bool:
-            """Whether it needs a correction that is fitted again on newer rows."""
-            other = copy.copy(self)
-            other._take(forecast._replace(fitted=copy.deepcopy(forecast.fitted)))
-            other._correct_by_recent_errors(rows, forecast.planned.block, folder and folder / "recent-errors", stop)
-            return other.correction_ is not None
-
-        why = self._why_no_decision(rows)
-        found = select_forecast(
-            self.parameters, rows, start=self._start(), train=train, confirm=confirmed, why_no_decision=why
-        )
-        self.selection_, self.candidate_forecasts_, weight_0, self.frontier_, self.training_ = found
-        selected = self.candidate_forecasts_[self.selection_.selected.name]
-        self._take(selected, weight_0)
-        for forecast in self.candidate_forecasts_.values():
-            place_models(forecast.fitted.models, forecast.planned.trees)
-        if selected.correction is not None:
-            self._correct_by_recent_errors(
-                rows, selected.planned.block, folder and folder / "recent-errors-selected", stop
-            )
-
-    def _why_no_decision(self, rows: CaseTable) -> str:
-        """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
-        choosing = self.decision_weight == "auto" and any(self.weights)
-        if not choosing or self.ranged_ is not None or len(rows.outcome) < 2:
-            return ""
-        sets = neighbouring_sets(rows.outcome.double().numpy(), _SETS, _SET_MEMBERS)
-        if not (objection := gradient_objection(self.cost, sets)):
-            return ""
-        reason = objection[0].lower() + objection[1:].removesuffix(".")
-        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {reason}")
-        return f"not trained: {reason}"
-
-    def _take(self, selected: CandidateForecast, weight_0: FittedWeight | None = None) -> None:
-        """Keep the forecast of a candidate, and weight 0 beside a decision weight."""
-        fitted, plan = selected.fitted, selected.planned.training
-        kept = [weight_0, fitted] if fitted.weight and weight_0 is not None else [fitted]
-        self.kind_, self.decision_weight_ = selected.kind, fitted.weight
-        self.validation_cases_ = selected.planned.validation_rows
-        records = [record for each in kept for record in each.records]
-        self.found_ = RefitSchedule.of(plan.settings, records, [each.weight for each in kept])
-        self.correction_, self.baseline_correction_ = None, None
-        self._keep(kept, plan, selected.planned.trees)
-
-    # How models are trained
-
-    @property
-    def parameters(self) -> ForecasterParameters:
-        """What is asked for now."""
-        return ForecasterParameters(**self.get_params(deep=False))
-
-    def _start(self) -> list[dict[str, Tensor]]:
-        """The weights of the networks of the fit before, those of weight 0 where they were kept; none to go afresh."""
-        known = self.warm_start and getattr(self, "kind_", "network") == "network"
-        models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if known else []
-        return [model.state_dict() for model in models]
-
-    def _plan(self, rows: CaseTable, **which: bool) -> PlannedFit:
-        """The training of models of the selected kind."""
-        return plan_fit(self.parameters.of_kind(getattr(self, "kind_", "network")), rows, start=self._start(), **which)
-
-    def _trained(self, plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool] | None) -> list[FittedWeight]:
-        processes, quiet = self._processes(plan.device), not self.verbose
-        return train_weights(plan, processes, checkpoints=folder, stop=stop, quiet=quiet)
-
-    def _processes(self, device: str) -> int:
-        return int(effective_n_jobs(self.n_jobs)) if torch.device(device).type == "cpu" else 1
-
-    def place_on(self, trees: TreeLocation | None) -> None:
-        """Let the models add their forecasts to those of trees.
-
-        Args:
-            trees: What the models were trained on; None on another base.
-        """
-        self.trees_ = trees
-        place_models([*self.models_, *self.baseline_models_], trees)
-
-    def _train_again(self, rows: CaseTable, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
-        """The chosen models trained on all these rows."""
-        planned = self._plan(rows, all_rows=True)
-        plan, processes, quiet = planned.training, self._processes(planned.training.device), not self.verbose
-        again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
-        without_failures(again)  # which warns of them
-        return self._keep(again, plan, planned.trees)
-
-    def _correct_by_recent_errors(
-        self, rows: CaseTable, block: int, folder: Path | None, stop: Callable[[], bool] | None
-    ) -> None:
-        """Prove what corrects the models of the search, or those that are trained again on all rows."""
-        lead, held = whole_number("gap", self.gap, 0), self.validation_cases_
-        newest = NewestRows(rows.features, rows.outcome, len(rows.outcome) - held + lead, lead)
-
-        def refitted(known: slice) -> DrawMembers:
-            other, name = copy.copy(self), f"first-{known.stop}-rows"
-            return other._train_again(rows.rows(known), folder and folder / name, stop)._drawn
-
-        bounded = partial(within_bounds, bounds=self.outcome_bounds_)
-        cost = self._cost_of(rows.features[newest.first :])
-        judge = partial(proven_correction, cost=cost, lead=lead, block=block, bounded=bounded)
-        corrections = recent_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
-        self.correction_, self.baseline_correction_ = corrections.get("chosen"), corrections.get("baseline")
-
-    def tested_selection(self, X: Any, y: Any, *, times: Any = None) -> ModelSelection | None:
-        """Every candidate judged on rows that chose nothing, beside this forecast; None without model selection.
-
-        Candidates are judged by the models that validation judged, so only right after `fit`; climatology by the
-        constant action that is best for all rows of the fit, which is compared with everywhere.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            times: When it happened (n,), which tells how many neighbours belong together; None if it is not known.
-        """
-        if self.selection_ is None or not self.candidate_forecasts_:
-            return self.selection_
-        rows = self._validated(X, y, times)
-        features, outcome = rows.features, rows.outcome
-        block = block_length(len(rows), rows.times, self.block)
-        selected = self._worth(self._forecast(features), features, outcome)
-        tested = []
-        for name, forecast in self.candidate_forecasts_.items():
-            seen = forecast.planned.training.column.seen(features)
-            drawn = self._members(seen, forecast.fitted.models, forecast.correction)
-            worth = self._worth(drawn, features, outcome)
-            if name == "climatology":
-                worth = worth._replace(cost=self._climatology_cost(features, outcome))
-            tested.append(candidate_on_test(name, worth, selected, block))
-        return replace(self.selection_, tested=tuple(tested))
-
-    def _worth(self, drawn: Iterator[tuple[slice, Tensor]], features: Tensor, outcome: Tensor) -> JudgedCases:
-        """What members are worth case by case."""
-        parameter = self.parameter_column.parameters(features)
-        decided = realised_costs(self.cost, drawn, outcome, parameter=parameter, score=energy_score)
-        return JudgedCases(*decided.cost_and_score())
-
-    def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
-        """Members (n, M, D) of each forecast there is, as many as prove a correction."""
-        kinds: tuple[Which, ...] = ("chosen", "baseline") if self.baseline_models_ else ("chosen",)
-        members = min(int(self.members), _MEMBERS_TO_CORRECT)
-        return {which: torch.cat([part for _, part in self._forecast(features, which, members)]) for which in kinds}
-
-    def _keep(self, fitted: list[FittedWeight], plan: TrainingPlan, trees: TreeLocation | None) -> Self:
-        """Keep the models of the chosen weight and of weight 0, with the best constant action for what they saw."""
-        self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
-        self.place_on(trees)
-        self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        constant = climatology_action(self.cost, plan.train.outcome).flatten().tolist()
-        self.climatology_action_ = constant[0] if len(constant) == 1 else tuple(constant)
-        return self
-
-    # For whom it decides
-
-    @property
-    def parameter_column(self) -> ParameterColumn:
-        """Where each row has the parameter of its cost, and whether the models see it."""
-        conditioned = bool(self.conditioned) and getattr(self, "kind_", "network") == "network"
-        return ParameterColumn(self.ranged_, conditioned)
-
-    def _with_parameter(
-        self, features: Tensor, given: CostParameters | None, *, deciding: bool, judging: bool = False
-    ) -> Tensor:
-        """Features (n, F) with the parameter of each row; spread over its range where rows are only judged."""
-        column = self.parameter_column
-        unseen = not (deciding or column.conditioned or given)  # members are the same for any
-        values = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
-        return torch.cat([features, values.to(features)], 1) if column.width else features
-
-    def _cost_of(self, features: Tensor) -> Cost:
-        return self.parameter_column.cost(self.cost, features)
-
-    # What it forecasts
-
-    def _forecast(
-        self, features: Tensor, which: Which = "chosen", members: int | None = None
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """Rows and their members (n, M, D), part by part."""
-        models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
-        correction = self.correction_ if which == "chosen" else self.baseline_correction_
-        return self._members(self.parameter_column.seen(features), models, correction, members)
-
-    def _members(
-        self,
-        features: Tensor,
-        models: Sequence[nn.Module],
-        correction: Correction | None,
-        members: int | None = None,
-    ) -> Iterator[tuple[slice, Tensor]]:
-        count = whole_number("members", self.members if members is None else members)
-        parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
-        return ((rows, within_bounds(corrected(drawn, correction), self.outcome_bounds_)) for rows, drawn in parts)
-
+from stakes.training.settings import RefitSchedule, resolved_device
 
 Floats = NDArray[np.float64]
 
+_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
 
-class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+
+def require_one_decision_maker(cost: object) -> None:
+    """Raise where a parameter of the cost is a range, since headroom is that of one decision maker."""
+    if (ranged := ranged_parameter(cost)) is not None:
+        raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
+
+
+class DecisionAwareForecaster(ForecasterParameters, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
     The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
@@ -431,6 +118,18 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         random_state: The seed of all that is random, the noise of the forecasts included.
         verbose: Whether progress is shown; 0 for none.
 
+    Attributes:
+        forecast_: The fitted forecast: models, what corrects and bounds their members, and the best constant action.
+        kind_: What its models are: without features, linear, or what the parameters ask for.
+        selection_: How each candidate was judged; None where there was no model selection.
+        candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
+        frontier_: How the decision weight was chosen; None where it was given.
+        training_: How each model of the search trained.
+        found_: How long the models that are kept are to be trained on other rows.
+        validation_cases_: How many rows did not train in the search.
+        trees_: What the models add their forecasts to; None on another base.
+        leaks_: A sentence for each outcome that a feature reproduces almost exactly.
+
     >>> import numpy as np, stakes
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))
     >>> y = X.mean(1)
@@ -442,11 +141,42 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
     __setattr__ = object.__setattr__  # parameters of an estimator can be set
     __delattr__ = object.__delattr__
 
+    forecast_: FittedForecast
+    kind_: ForecastKind
+    selection_: ModelSelection | None
+    candidate_forecasts_: dict[str, PooledForecast]
+    frontier_: Frontier | None
+    training_: list[dict[str, Any]]
+    found_: RefitSchedule
+    validation_cases_: int
+    trees_: TreeLocation | None
+    leaks_: tuple[str, ...]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # a cost, where scikit-learn expects R^2
         return tags
+
+    @property
+    def parameters(self) -> ForecasterParameters:
+        """What is asked for now."""
+        return ForecasterParameters(**self.get_params(deep=False))
+
+    @property
+    def decision_weight_(self) -> float:
+        """The selected decision weight."""
+        return self.forecast_.state.decision_weight
+
+    @property
+    def forecast(self) -> FittedForecast:
+        """The fitted forecast, for the cost and with the number of members that are asked for now."""
+        check_is_fitted(self, "forecast_")
+        block = self.block if self.block == "auto" else whole_number("block", self.block)
+        state = replace(self.forecast_.state, members=whole_number("members", self.members), block=block)
+        return replace(self.forecast_, cost=self.cost, state=state, device=resolved_device(self.device))
+
+    # How it is fitted
 
     def fit(
         self,
@@ -468,15 +198,19 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             checkpoints: A folder with which the same call goes on after a kill; None keeps nothing.
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
-        rows = self._validated(X, y, times, fitting=True)
-        names = [str(name) for name in getattr(self, "feature_names_in_", self._numbered_features)]
+        rows = self._rows(X, y, times)
+        names = self._feature_names
         features, outcomes = (part.double().numpy() for part in (rows.features[:, : len(names)], rows.outcome))
         self.leaks_ = leaks(features, names, outcomes, self.target_names_)
         warn_of_leaks(self.leaks_)
-        folder = None if checkpoints is None else Path(checkpoints)
-        choose = self._select if self.model_selection and self.decision_weight == "auto" else self._search
-        choose(rows, folder, stop)
-        return self._train_again(rows, folder and folder / "all-rows", stop) if self.refit_on_all_rows else self
+        training = ForecastTraining(self.parameters, None if checkpoints is None else Path(checkpoints), stop)
+        start = warm_start(self.parameters, self.kind_, self._kept) if hasattr(self, "forecast_") else []
+        found = select_forecast(training, rows, start=start, why_no_decision=self._why_no_decision(rows))
+        self.selection_, self.candidate_forecasts_, self.frontier_ = found.selection, found.candidates, found.frontier
+        self.training_, self.validation_cases_ = found.records, found.validation_cases
+        if self.refit_on_all_rows:
+            return self._keep(found.selected.trained_on(rows, "all-rows"), rows)
+        return self._keep(found.selected, rows.rows(slice(len(rows) - found.validation_cases)))
 
     def refit(
         self,
@@ -498,10 +232,14 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             checkpoints: A folder of its own with which the same call goes on after a kill; None keeps nothing.
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
-        rows = self._validated(X, y, times)
-        if ranged_parameter(self.cost) != self.ranged_:
-            raise SettingError(f"refit needs the cost of the fit, with its range of {self.ranged_}, got {self.cost}")
-        return self._train_again(rows, checkpoints, stop)
+        rows = self.forecast.cases(self._table(X), y, times)
+        if ranged_parameter(self.cost) != self.forecast_.state.ranged:
+            fitted = self.forecast_.state.ranged
+            raise SettingError(f"refit needs the cost of the fit, with its range of {fitted}, got {self.cost}")
+        training = ForecastTraining(self.parameters, None if checkpoints is None else Path(checkpoints), stop)
+        weight = self.decision_weight_
+        selected = SelectedForecast(training, self.kind_, weight, self.found_, self._kept, self.trees_)
+        return self._keep(selected.trained_on(rows), rows)
 
     def headroom(self, X: Any, y: Any, *, times: Any = None) -> Headroom:
         """Whether there is anything to gain, before fitting: a forecast of weight 0 against a policy.
@@ -517,50 +255,252 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         require_one_action(self.cost)
         require_one_decision_maker(self.cost)
         other = clone(self)
-        planned = other._plan(other._validated(X, y, times, fitting=True), score_only=True)
-        plan, block = planned.training, planned.block
-        (score_only,) = without_failures(train_weights(plan, quiet=not self.verbose))
-        assert plan.judged is not None
-        cases = (plan.train, plan.stopping, plan.judged)
+        planned, paid = costs_by_score_alone(ForecastTraining(other.parameters), other._rows(X, y, times))
+        plan, block, judged = planned.training, planned.block, planned.validation.rows(planned.judged_rows)
+        cases = (plan.train, plan.stopping, judged)
         with StatusLines(quiet=not self.verbose).counting("training a policy on the cost alone") as progressed:
-            return policy_headroom(
-                self.cost, *cases, score_only.cost, block=block, seed=plan.noise_seed, progressed=progressed
-            )
+            return policy_headroom(self.cost, *cases, paid, block=block, seed=plan.noise_seed, progressed=progressed)
 
-    # What goes in
+    def tested_selection(self, X: Any, y: Any, *, times: Any = None) -> ModelSelection | None:
+        """Every candidate judged on rows that chose nothing, beside this forecast; None without model selection.
 
-    def _validated(
-        self, X: Any, y: Any, times: Any, cost_parameters: CostParameters | None = None, fitting: bool = False
-    ) -> CaseTable:
-        """Features and parameter (n, F + width), outcomes (n, D), times (n,); in fitting, their columns are noted."""
+        Candidates are judged by the models that validation judged, so only right after `fit`; climatology by the
+        constant action that is best for all rows of the fit, which is compared with everywhere.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            times: When it happened (n,), which tells how many neighbours belong together; None if it is not known.
+        """
+        if self.selection_ is None or not self.candidate_forecasts_:
+            return self.selection_
+        fitted, table = self.forecast, self._table(X)
+        rows = fitted.cases(table, y, times)
+        block = block_length(len(rows), rows.times, self.block)
+        selected = fitted.worth(rows)
+        tested = []
+        for name, forecast in self.candidate_forecasts_.items():
+            worth = fitted.worth(rows, forecast)
+            if name == "climatology":
+                worth = worth._replace(cost=fitted.realised_cost(table, y, "climatology"))
+            tested.append(candidate_on_test(name, worth, selected, block))
+        return replace(self.selection_, tested=tuple(tested))
+
+    # What follows from members
+
+    def sample(
+        self, X: Any, members: int | None = None, *, cost_parameters: CostParameters | None = None
+    ) -> NDArray[np.float32]:
+        """Members (n, M, D) of the forecast, in the units of y.
+
+        Args:
+            X: Features (n, F) of new rows.
+            members: How many members M; None for those of the forecaster.
+            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
+                needed where the cost has a range that the models see.
+        """
+        return self.forecast.sample(self._table(X), members, cost_parameters=cost_parameters)
+
+    def predict(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """The mean of the forecast, shaped as y.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `sample`.
+        """
+        return self.forecast.predict(self._table(X), cost_parameters=cost_parameters)
+
+    def predict_quantiles(self, X: Any, q: ArrayLike, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes.
+
+        Args:
+            X: Features (n, F) of new rows.
+            q: Their levels (Q,), between 0 and 1.
+            cost_parameters: As in `sample`.
+        """
+        return self.forecast.predict_quantiles(self._table(X), q, cost_parameters=cost_parameters)
+
+    def solve(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Decisions:
+        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
+                needed where the cost has a range.
+        """
+        return self.forecast.solve(self._table(X), cost_parameters=cost_parameters)
+
+    def decide(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """The action of least expected cost for each row: (n,), or (n, A) where an action has A > 1 parts.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `solve`.
+        """
+        return self.solve(X, cost_parameters=cost_parameters).action
+
+    def expected_cost(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """What the forecast expects its best action to cost, (n,).
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `solve`.
+        """
+        return self.solve(X, cost_parameters=cost_parameters).expected_cost
+
+    # What decisions were worth
+
+    def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
+        """The mean realised cost of the actions, negative: the higher the better.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            cost_parameters: The parameter that is a range, one value or one for each row; None spreads rows over it,
+                the same every time.
+        """
+        return self.forecast.score(self._table(X), y, cost_parameters=cost_parameters)
+
+    def assess(
+        self,
+        X: Any,
+        y: Any,
+        which: Which = "chosen",
+        regions: Mapping[str, Region] | None = None,
+        *,
+        cost_parameters: CostParameters | None = None,
+    ) -> dict[str, Floats]:
+        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            which: "chosen", or "baseline": weight 0, which a fit with `decision_weight` "auto" or `baseline` keeps.
+            regions: Parts of the outcomes by name, of which the forecast's share is taken too.
+            cost_parameters: As in `score`.
+        """
+        return self.forecast.assess(self._table(X), y, which, regions, cost_parameters=cost_parameters)
+
+    def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
+        """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range.
+
+        Args:
+            rows: How many rows are judged, n.
+            cost_parameters: As in `score`.
+        """
+        return self.forecast.decision_makers(rows, cost_parameters)
+
+    def realised_cost(
+        self,
+        X: Any,
+        y: Any,
+        which: Which | Literal["climatology"] = "chosen",
+        *,
+        cost_parameters: CostParameters | None = None,
+    ) -> Floats:
+        """What the actions cost, (n,).
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            which: As in `assess`, or "climatology" for the best constant action.
+            cost_parameters: As in `score`.
+        """
+        return self.forecast.realised_cost(self._table(X), y, which, cost_parameters=cost_parameters)
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        times: Any = None,
+        baseline_action: ArrayLike | None = None,
+        cost_parameters: CostParameters | None = None,
+    ) -> pd.DataFrame:
+        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`.
+
+        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            times: When it happened (n,); None if it is not known.
+            baseline_action: Today's action (n,), or (n, A) of several parts, with which the last rows compare; NaN
+                where it is not known.
+            cost_parameters: As in `score`.
+        """
+        return self.forecast.evaluate(
+            self._table(X), y, times=times, baseline_action=baseline_action, cost_parameters=cost_parameters
+        )
+
+    # What goes in, and what is kept
+
+    def _rows(self, X: Any, y: Any, times: Any) -> CaseTable:
+        """Features and parameter (n, F + width), outcomes (n, D), times (n,) to fit on; their columns are noted."""
+        require_cost(self.cost)
         targets = as_table(y, "y")
-        if fitting:
-            require_cost(self.cost)
-            self.ranged_ = ranged_parameter(self.cost)
-            table, outcome = validate_data(
-                self, as_table(X, "X"), targets, dtype=np.float64, multi_output=True, y_numeric=True
-            )
-            self.single_output_ = outcome.ndim == 1
-            self.n_outputs_ = 1 if self.single_output_ else outcome.shape[1]
-            self.target_names_ = outcome_names(targets, self.n_outputs_)
-            names = getattr(self, "feature_names_in_", self._numbered_features)
-            require_single_precision(table, names, "feature")
-            require_single_precision(outcome.reshape(len(outcome), -1), self.target_names_, "target")
-            features = as_tensor(table, "X")
-        else:
-            features = self._features(X)
-            outcome = check_array(targets, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(features, outcome)
+        table, outcome = validate_data(
+            self, as_table(X, "X"), targets, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        self.single_output_ = outcome.ndim == 1
+        self.n_outputs_ = 1 if self.single_output_ else outcome.shape[1]
+        self.target_names_ = outcome_names(targets, self.n_outputs_)
         outcome = outcome.reshape(len(outcome), -1)
-        if outcome.shape[1] != self.n_outputs_:
-            raise ShapeError(f"y must have the {self.n_outputs_} columns of the fit, got {outcome.shape[1]}")
-        features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
+        require_single_precision(table, self._feature_names, "feature")
+        require_single_precision(outcome, self.target_names_, "target")
+        features, column = as_tensor(table, "X"), ParameterColumn.of(self.cost)
+        if column.width:
+            features = torch.cat([features, column.spread(len(features)).to(features)], 1)
         return CaseTable(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
 
     @property
-    def _numbered_features(self) -> list[str]:
-        return [f"x{place}" for place in range(self.n_features_in_)]
+    def _feature_names(self) -> list[str]:
+        numbered = [f"x{place}" for place in range(self.n_features_in_)]
+        return [str(name) for name in getattr(self, "feature_names_in_", numbered)]
 
-    def _features(self, X: Any) -> Tensor:
-        check_is_fitted(self, "models_")
-        return as_tensor(validate_data(self, as_table(X, "X"), reset=False, dtype=np.float64), "X")
+    def _table(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "forecast_")
+        return np.asarray(validate_data(self, as_table(X, "X"), reset=False, dtype=np.float64))
+
+    @property
+    def _kept(self) -> dict[Which, PooledForecast]:
+        kinds: tuple[Which, ...] = ("chosen", "baseline") if self.forecast_.baseline_models else ("chosen",)
+        return {which: self.forecast_.pooled(which) for which in kinds}
+
+    def _keep(self, selected: SelectedForecast, rows: CaseTable) -> Self:
+        """Keep models that were trained on these rows, with the best constant action for them."""
+        names = getattr(self, "feature_names_in_", None)
+        constant = climatology_action(self.cost, rows.outcome).flatten().tolist()
+        chosen, baseline = selected.forecasts["chosen"], selected.forecasts.get("baseline")
+        state = ForecastState(
+            features=self.n_features_in_,
+            feature_names=None if names is None else tuple(map(str, names)),
+            target_names=self.target_names_,
+            single_output=self.single_output_,
+            decision_weight=selected.decision_weight,
+            climatology_action=constant[0] if len(constant) == 1 else tuple(constant),
+            noise_seed=chosen.noise_seed,
+            members=whole_number("members", self.members),
+            block=self.block,
+            ranged=chosen.column.parameter,
+            conditioned=chosen.column.conditioned,
+            outcome_bounds=chosen.bounds,
+            correction=chosen.correction,
+            baseline_correction=None if baseline is None else baseline.correction,
+        )
+        beside = () if baseline is None else baseline.models
+        self.forecast_ = FittedForecast(self.cost, state, chosen.models, beside, resolved_device(self.device))
+        self.kind_, self.found_, self.trees_ = selected.kind, selected.schedule, selected.trees
+        return self
+
+    def _why_no_decision(self, rows: CaseTable) -> str:
+        """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
+        choosing = self.decision_weight == "auto" and any(self.weights)
+        if not choosing or ranged_parameter(self.cost) is not None or len(rows) < 2:
+            return ""
+        sets = neighbouring_sets(rows.outcome.double().numpy(), _SETS, _SET_MEMBERS)
+        if not (objection := gradient_objection(self.cost, sets)):
+            return ""
+        reason = objection[0].lower() + objection[1:].removesuffix(".")
+        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {reason}")
+        return f"not trained: {reason}"

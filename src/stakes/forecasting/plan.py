@@ -251,7 +251,6 @@ def plan_fit(
         seeds=tuple(range(seed, seed + ensemble)),
         train=CaseTable(features[:trained], outcome[:trained]),
         stopping=validation.rows(stopping),
-        judged=validation.rows(judged) if judging else None,
         members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
         noise_seed=noise_seed,
         device=resolved_device(parameters.device),

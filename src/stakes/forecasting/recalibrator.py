@@ -23,9 +23,13 @@ from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection
+from stakes.forecasting.correction_candidates import (
+    CorrectionSelectionSettings,
+    SelectionProgress,
+    select_correction,
+)
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
-from stakes.forecasting.selection import CorrectionSelectionSettings, SelectionProgress, select_correction
 from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]

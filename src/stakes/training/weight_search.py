@@ -9,20 +9,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
-from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
+from stakes.data.forecasts.quantiles import OutcomeBounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
-from stakes.models.ensemble import pooled_parts
 from stakes.models.sample_model import SampleModel
-from stakes.scores.decision_score import realised_costs
-from stakes.scores.scoring_rules import energy_score
 from stakes.training.execution import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked
 from stakes.training.progress import Display, Observer, StackDisplay, Trained, ValidationHistory
@@ -46,9 +41,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingPlan:
     """All that trained models depend on."""
@@ -60,8 +52,7 @@ class TrainingPlan:
     seeds: tuple[int, ...]  # the seeds; each weight gets one model per seed
     train: CaseTable  # the cases they are trained on
     stopping: CaseTable  # the cases that say which epoch is the best, and when to stop
-    judged: CaseTable | None  # the cases on which the pooled forecast of each weight is judged; None judges nothing
-    members: int  # how many members that forecast has
+    members: int  # how many members the pooled forecast has by which a weight is judged
     noise_seed: int  # what the noise of that forecast depends on
     device: str  # where models are trained
     start: tuple[dict[str, Tensor], ...] = ()  # the weights that each seed starts from; empty where all start afresh
@@ -115,13 +106,11 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeight:
-    """The models of one weight, and what they are worth."""
+    """The models of one weight, and how they were trained."""
 
     weight: float  # the decision weight
     models: list[nn.Module]  # those that did not fail
     records: list[dict[str, Any]]  # how each model trained, those that failed as well
-    cost: Floats  # the realised cost of the pooled forecast on each judged case, (N,); NaN where all models failed
-    score: Floats  # its energy score on each judged case, (N,)
 
 
 def train_weights(
@@ -173,20 +162,18 @@ def _trained(
     )
     told = [(each, history.lines[replica]) for replica, each in enumerate(trained)]
     return [
-        _fitted(plan, weight, [pair for pair in told if pair[0].replica.decision_weight == weight])
-        for weight in plan.weights
+        _fitted(weight, [pair for pair in told if pair[0].replica.decision_weight == weight]) for weight in plan.weights
     ]
 
 
-def _fitted(plan: TrainingPlan, weight: float, trained: Sequence[tuple[Trained, list[Any]]]) -> FittedWeight:
+def _fitted(weight: float, trained: Sequence[tuple[Trained, list[Any]]]) -> FittedWeight:
     models = []
     for each, _ in trained:
         if each.status != "failed":
             model = copy.deepcopy(each.replica.model)
             model.load_state_dict(each.weights)
             models.append(model.requires_grad_(False).eval())
-    records = [_record(each, lines) for each, lines in trained]
-    return FittedWeight(weight, models, records, *_judged(plan, models))
+    return FittedWeight(weight, models, [_record(each, lines) for each, lines in trained])
 
 
 def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -198,29 +185,6 @@ def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "decision_scale": trained.decision_scale,
         "history": lines,
     }
-
-
-def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Floats]:
-    """Realised cost and energy score of the pooled forecast on the judged cases, (N,).
-
-    Each case has its own noise, so that the choice of a weight does not depend on one draw for all of them.
-    """
-    if plan.judged is None:
-        return np.empty(0), np.empty(0)
-    features, outcome, column = plan.judged.features, plan.judged.outcome, plan.column
-    cost, score = np.full((2, len(outcome)), np.nan)
-    seen = column.seen(features)
-    for rows, members in pooled_parts(models, seen, plan.members, plan.noise_seed, plan.device, share_noise=False):
-        if bool(torch.isfinite(members).all()):
-            decided = realised_costs(
-                plan.cost,
-                within_bounds(members, plan.bounds),
-                outcome[rows],
-                parameter=column.parameters(features[rows]),
-                score=energy_score,
-            )
-            cost[rows], score[rows] = decided.cost_and_score()
-    return cost, score
 
 
 # Several processes
@@ -270,7 +234,7 @@ def train_on_all_rows(
     stop: Callable[[], bool] | None = None,
     quiet: bool = True,
 ) -> list[FittedWeight]:
-    """Train the chosen models without early stopping; nothing is judged.
+    """Train the chosen models without early stopping.
 
     An epoch is one of the rows there are now. Rate, pre-training and batches are those of the search.
     """
@@ -281,7 +245,6 @@ def train_on_all_rows(
         plan,
         settings=replace(training.settings, validate_every=training.settings.epochs, pretraining_epochs=pretraining),
         weights=training.weights,
-        judged=None,
         epochs=dict(zip(training.weights, training.epochs, strict=True)),
     )
     about = f"training again on {len(plan.train)} cases"

@@ -90,7 +90,7 @@ def judge_forecaster(
         return {**whose, **part_by_part(metrics, forecaster.cost, forecaster.target_names_)}
 
     chosen = assessed("chosen")
-    weight_0 = assessed("baseline") if forecaster.baseline_models_ else None
+    weight_0 = assessed("baseline") if forecaster.forecast_.baseline_models else None
     today = _today(forecaster, cases, whose)
     metrics = CaseMetrics(outcomes, chosen, int(forecaster.members), weight_0, today)
     return ForecasterJudgement(forecaster, cases, metrics, regions, _parts(forecaster, cases, chosen["cost"]))
@@ -107,7 +107,7 @@ def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, b
         costs = partial(forecaster.realised_cost, features, outcomes, cost_parameters={ranged.name: value})
         paid, constant = costs(), costs("climatology")
         worth = WorthAtValue(value, float(paid.mean()), float(constant.mean()))
-        if forecaster.baseline_models_:
+        if forecaster.forecast_.baseline_models:
             plain = costs("baseline")
             mean, low, high = paired_difference(paid[None], plain[None], block)
             worth = replace(worth, weight_0_cost=float(plain.mean()), change=(mean, low, high))

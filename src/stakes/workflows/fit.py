@@ -29,9 +29,8 @@ from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.selection import Headroom, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
-from stakes.forecasting.answers import require_one_decision_maker
 from stakes.forecasting.corrections import correction_sentence
-from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.forecaster import DecisionAwareForecaster, require_one_decision_maker
 from stakes.reports.comparison import EVALUATION, Comparison, comparison_of_bundle, comparison_of_fit
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
@@ -278,12 +277,12 @@ def _reason(forecaster: DecisionAwareForecaster) -> str:
 
 def _bounds(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
     """A sentence for each bound of an outcome that nobody gave."""
-    bounds = forecaster.outcome_bounds_
+    bounds = forecaster.forecast_.state.outcome_bounds
     return () if bounds is None else bounds.sentences(forecaster.target_names_)
 
 
 def _correction(forecaster: DecisionAwareForecaster) -> str:
-    correction = forecaster.correction_
+    correction = forecaster.forecast_.state.correction
     return "" if correction is None else correction_sentence(correction, forecaster.target_names_)
 
 

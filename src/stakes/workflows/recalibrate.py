@@ -40,7 +40,7 @@ from stakes.evaluation.case_metrics import (
 from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
-from stakes.forecasting.selection import past_parts
+from stakes.forecasting.correction_candidates import past_parts
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
