@@ -74,11 +74,11 @@ def assert_same(loaded: DecisionAwareForecaster, expected: DecisionAwareForecast
         "target_names_",
         "single_output_",
         "decision_weight_",
-        "noise_seed_",
         "leaks_",
     ):
         assert getattr(loaded, name) == getattr(expected, name), name
         assert type(getattr(loaded, name)) is type(getattr(expected, name)), name
+    assert loaded.forecast_.state == expected.forecast_.state
     assert (loaded.frontier_, loaded.validation_cases_) == (expected.frontier_, expected.validation_cases_)
     assert len(loaded.forecast_.baseline_models) == len(expected.forecast_.baseline_models)
     for mine, theirs in zip(loaded.forecast_.baseline_models, expected.forecast_.baseline_models, strict=True):

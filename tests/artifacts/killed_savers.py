@@ -4,6 +4,7 @@ import itertools
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from golden.make_bundle import FOLDER
@@ -29,15 +30,20 @@ def killed(nth: int, moment: str, folder: Path, forecaster: DecisionAwareForecas
     return status != 0
 
 
+def set_seed(forecaster: DecisionAwareForecaster, seed: int) -> None:
+    state = replace(forecaster.forecast_.state, noise_seed=seed)
+    forecaster.forecast_ = replace(forecaster.forecast_, state=state)
+
+
 def leave_killed(base: Path) -> None:
     """Leave a folder BASE/SCENARIO/MOMENT-NTH for every kill, and for the last child, which has no NTH step and lives.
 
     To be called in a fork of the process of the tests.
     """
     forecaster = load_bundle(FOLDER / "fit").forecaster
-    forecaster.forecast_.state.noise_seed = OLD
+    set_seed(forecaster, OLD)
     save_bundle(base / "old", forecaster)
-    forecaster.forecast_.state.noise_seed = NEW
+    set_seed(forecaster, NEW)
     for (scenario, moment), stride in SCENARIOS.items():
         for nth in itertools.count(1, stride):
             folder = base / scenario / f"{moment}-{nth:03d}" / "bundle"
