@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from forecast_files import read
 from made_era5 import values
 
 from reproduction.series_files import read_temperature, read_wind
@@ -250,3 +251,24 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(NetCDFError, match="must be a regular file"), open_dataset(str(tmp_path / name)):
         pass
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_small_file_that_unpacks_to_very_much_is_refused(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stakes.files._UNPACKED", 1000)
+    axes = {"time": TIMES, "number": range(50), "latitude": range(10), "longitude": range(10)}
+    zeros = np.zeros([len(labels) for labels in axes.values()])
+    dataset = xr.Dataset({name: (tuple(axes), zeros) for name in ("t2m", "u10")}, axes)
+    for array in dataset.data_vars.values():
+        array.encoding = {"zlib": True} if suffix == ".nc" else {}
+    path = Path(saved(dataset, tmp_path / f"a{suffix}"))
+    refused = "'t2m' unpacks to 1,920,000, beyond the limit of .*without compression"
+    for variable in ("t2m", "t2m,u10"):
+        with pytest.raises(NetCDFError, match=refused):
+            read(path, variable=variable)
+    assert read(path, variable="t2m", point=[(5, 5)]).members.shape == (48, 50, 1)  # the rest is not read
+    monkeypatch.setattr("stakes.files._PACKED_TIMES", 0)
+    with pytest.raises(NetCDFError, match="'t2m' unpacks to"):
+        read_series(saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))

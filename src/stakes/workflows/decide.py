@@ -251,7 +251,7 @@ def decide_grid(
     bounds, together = written_pair(layout.outcome_bounds), not layout.each_site
     with open_dataset(str(path)) as dataset:
         name, cost = repr(str(path)), spec.build()
-        array, member = forecast_array(dataset, name, layout)
+        array, member = forecast_array(dataset, name, layout, path)
         along = site_dimension(array, member, name, layout.site) if together else None
         if along is None and together:
             require_parts(array, member, name, cost)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.layout import ForecastFormat, GridPoint
 from stakes.data.forecasts.tables import ROW, ForecastValues, number_order_note, require_once
+from stakes.data.tables.gridded_files import require_unpackable
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
 from stakes.text import number_order
@@ -29,13 +31,16 @@ _CASE, _SITE = "case", "site"
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
-def forecast_array(dataset: "Dataset", name: str, layout: ForecastFormat) -> "tuple[DataArray, str]":
-    """The variable of members or quantiles in a dataset, and the dimension of these."""
+def forecast_array(
+    dataset: "Dataset", name: str, layout: ForecastFormat, path: Path | None = None
+) -> "tuple[DataArray, str]":
+    """The variable of members or quantiles in a dataset, of a file if a path is given, and the dimension of these."""
     dimension = layout.member_dimension
     known = (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
-    array = _forecast_variable(dataset, name, layout.variable, known)
+    array = _forecast_variable(dataset, name, layout.variable, known, path)
     number = dimension or _only_known(array, name)
     array = _at_points(array, name, layout.point)
+    require_unpackable(array, path)
     return array if layout.unit is None else _in_unit(array, layout.unit, name), number
 
 
@@ -159,11 +164,15 @@ def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str]) -> "DataArray":
+def _forecast_variable(
+    dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str], path: Path | None
+) -> "DataArray":
     numeric = {str(key): array for key, array in dataset.data_vars.items() if array.dtype.kind in "fiu"}
     suited = [key for key, array in numeric.items() if set(array.dims) & set(dimensions)]
     several = [each.strip() for each in wanted.split(",")] if wanted is not None and wanted not in suited else []
     if len(several) > 1 and set(several) <= set(suited):
+        for each in several:  # which are read to be joined
+            require_unpackable(numeric[each], path)
         return _side_by_side(dataset, several, name)
     if wanted is not None and wanted not in suited:
         hint = did_you_mean(wanted, suited) if suited else "there is none"

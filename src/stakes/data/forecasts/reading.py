@@ -246,7 +246,7 @@ def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: ob
         seen is not None and seen.table is not None and layout.site in seen.table.columns
     )
     with open_dataset(str(source.path)) as dataset:
-        array, number = forecast_array(dataset, name, layout)
+        array, number = forecast_array(dataset, name, layout, source.path)
         site = None if elsewhere and layout.site not in array.dims else layout.site
         if site_dimension(array, number, name, site) is None and not layout.each_site:
             require_parts(array, number, name, cost)

@@ -18,7 +18,7 @@ from stakes.data.tables.columns import column_times, numeric_columns
 from stakes.data.tables.files import GRIB, TABLES, read_flat_file
 from stakes.data.tables.time_axis import Times, check_regular, to_utc
 from stakes.errors import NetCDFError, SeriesError, one_line
-from stakes.files import is_pipe_or_device, write_atomically
+from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
 
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
@@ -116,6 +116,18 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
 def write_netcdf(dataset: "Dataset", path: Path) -> None:
     """Write a dataset to a NetCDF file, atomically."""
     write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
+
+
+def require_unpackable(array: "DataArray", path: Path | None) -> None:
+    """Raise where a variable that is about to be read is very much larger than the file or store it lies in, if any."""
+    if path is None or array.nbytes <= unpacked_limit(0):
+        return
+    packed = sum(part.stat().st_size for part in (path.rglob("*") if path.is_dir() else [path]) if part.is_file())
+    if array.nbytes > (limit := unpacked_limit(packed)):
+        raise NetCDFError(
+            f"{str(path)!r} has {packed:,} bytes, and its variable {str(array.name)!r} unpacks to {array.nbytes:,}, "
+            f"beyond the limit of {limit:,}; if that is right, write it without compression"
+        )
 
 
 def one_version(array: "DataArray") -> "DataArray":
@@ -254,6 +266,7 @@ class SeriesFile:
     def values(self, name: str, places: Any) -> Floats:
         """The values at some places of the grid, time on the first axis, NaN where they are missing."""
         array = self.series[name].isel(places)
+        require_unpackable(array, Path(self.path))
         others = sorted(str(dim) for dim in array.dims if dim != self.axis)
         try:
             values = array.transpose(self.axis, *others).to_numpy().astype(np.float64)
