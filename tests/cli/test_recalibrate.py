@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ import stakes
 from stakes.artifacts.recalibrations import load_recalibration
 from stakes.errors import SettingError
 from stakes.files import read_json, write_json
-from stakes.reports.comparison import Comparison
+from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
+from stakes.reports.sentences import warning_sentences
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -60,6 +62,10 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert (code, errors) == (0, "")
     record = json.loads(output)
     assert record["candidate"] in ("bias_and_spread", "linear")
+    selection = record["selection"]
+    assert all("validation_cost" in each and "cost" not in each for each in selection["candidates"])
+    (tested,) = (each["test_cost"] for each in selection["tested"] if each["name"] == record["candidate"])
+    assert selection["fitted_again"]["test_cost"] == pytest.approx(tested)
     assert load_recalibration(Path("wind")).layout.today == ("done",)
 
 
@@ -119,6 +125,17 @@ def test_climatology_of_many_sites_has_an_action_for_each() -> None:
     asked = ("--forecast", "m1:m8", "--outcome", "power", "--decision-weights", "none", "--sites", "each")
     cost = "newsvendor:underage=9,overage=1,upper=90"
     assert called("recalibrate", "past.csv", *asked, "--cost", cost, "--out", "sites", "--quiet")[0] == 0
+    judged = load_recalibration(Path("sites")).judged
+    assert judged is not None
+    known = small["power"].to_numpy()[: np.searchsorted(small["time"].astype("datetime64[s]"), judged.times.min())]
+    stock = np.quantile(known, 0.9, method="inverted_cdf") + np.where(judged.cases["site"] == "large", 20.0, 0.0)
+    short = judged.values("outcome") - stock
+    constant = np.where(short > 0, 9 * short, -short)
+    np.testing.assert_allclose(judged.values("climatology_cost"), constant)
+    dearer = replace(judged, cases=judged.cases.assign(raw_cost=constant + 1, corrected_cost=constant + 1))
+    compared = replace(load_recalibration(Path("sites")), judged=dearer)
+    (warning,) = warning_sentences(comparison_of_recalibration(compared))[-1:]
+    assert warning.startswith("Take care: one action per site for all its cases would have been cheaper on the test ")
     code, output, errors = called("evaluate", "sites", "past.csv", "--json")
     assert (code, "the constant action of each site which was best" in errors) == (0, True)
     found = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}

@@ -250,7 +250,7 @@ class CaseMetrics:
         infeasible = pd.Series(~judged, outcomes.index[complete])
         complete[complete] = judged
         outcome = torch.from_numpy(seen[complete])
-        metrics["climatology_cost"] = _climatology_cost(cost, outcome, None if sites is None else sites[complete])
+        metrics["climatology_cost"] = climatology_cost(cost, outcome, None if sites is None else sites[complete])
         metrics = part_by_part(metrics, cost, [str(name) for name in outcomes])
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
         today = None
@@ -283,15 +283,24 @@ def summary_table(metrics: Mapping[str, Mapping[str, float | None]]) -> pd.DataF
     return pd.DataFrame(rows, columns=["metric", *columns] if rows else []).astype(dict.fromkeys(columns, np.float64))
 
 
-def _climatology_cost(cost: Cost, outcome: torch.Tensor, sites: NDArray[Any] | None) -> Floats:
-    """What the constant action that is best for these outcomes (N, D) costs, (N,), each site with one of its own."""
+def climatology_cost(
+    cost: Cost,
+    outcome: torch.Tensor,
+    sites: NDArray[Any] | None,
+    learned: tuple[torch.Tensor, NDArray[Any] | None] | None = None,
+) -> Floats:
+    """What the constant action that is best for other outcomes, or else for these (N, D), costs, (N,).
+
+    Each site has one of its own, a site that was not learned from that of all.
+    """
+    past, past_sites = learned or (outcome, sites)
     paid = np.empty(len(outcome))
-    of_site = np.zeros(len(outcome), np.int64) if sites is None else np.unique(sites, return_inverse=True)[1]
-    for site in np.unique(of_site):
-        cases = of_site == site
+    for site in [None] if sites is None else np.unique(sites):
+        cases = np.full(len(outcome), True) if sites is None else sites == site
+        known = np.full(len(past), True) if past_sites is None else past_sites == site
+        action = climatology_action(cost, past[torch.from_numpy(known if known.any() else ~known)])
         seen = outcome[torch.from_numpy(cases)]
-        constant = climatology_action(cost, seen).expand(len(seen), -1)
-        paid[cases] = cost(constant, seen).numpy()
+        paid[cases] = cost(action.expand(len(seen), -1), seen).numpy()
     return constant_cost(paid)
 
 

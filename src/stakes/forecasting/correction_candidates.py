@@ -231,5 +231,5 @@ class _CorrectionSelection:
         tested = tuple(candidate_on_test(name, each, worth[selected], block) for name, each in worth.items())
         given = self.past.rows(test.rows)
         members, weights = states[selected].apply(given)
-        judged = judge_correction(given, members, self.settings.cost, block, weights)
+        judged = judge_correction(given, members, self.settings.cost, block, weights, known)
         return Recalibrated(replace(selection, tested=tested), held.plan, state, judged)

@@ -17,7 +17,7 @@ from stakes.costs.cost import Cost, is_separable, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.case_metrics import part_by_part, require_finite_costs, todays_cost
+from stakes.evaluation.case_metrics import climatology_cost, part_by_part, require_finite_costs, todays_cost
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.selection import CORRECTION_CANDIDATES, JudgedCases
@@ -386,9 +386,14 @@ _VERSIONS: tuple[Version, ...] = ("raw", "corrected")
 
 
 def judge_correction(
-    given: ForecastSet, corrected: Floats, cost: Cost, block: int = 1, weights: Floats | None = None
+    given: ForecastSet,
+    corrected: Floats,
+    cost: Cost,
+    block: int = 1,
+    weights: Floats | None = None,
+    past: ForecastSet | None = None,
 ) -> JudgedCorrection:
-    """Judge forecasts as they came and as they were corrected.
+    """Judge forecasts as they came and as they were corrected, and the constant action that was best for past cases.
 
     >>> import stakes
     >>> outcome = np.random.default_rng(0).normal(10, 1, (50, 1))
@@ -413,6 +418,9 @@ def judge_correction(
         "foresight_cost": raw["cost"] - regret,
         **_today(given, cost, outcome),
     }
+    if past is not None and past.outcomes is not None:
+        constant = climatology_cost(cost, outcome, given.sites, (torch.from_numpy(past.outcomes), past.sites))
+        columns["climatology_cost"] = constant if np.isfinite(constant).all() else None
     known = {name: values for name, values in columns.items() if values is not None}
     versions = zip(_VERSIONS, (raw, better), strict=True)
     judged = {f"{version}_{name}": values for version, measured in versions for name, values in measured.items()}

@@ -48,7 +48,10 @@ class Rival(NamedTuple):
 
 
 def rivals(comparison: Comparison) -> list[Rival]:
-    """Climatology, the linear forecast, the reference and today's action, where they are known and not selected."""
+    """Climatology, the linear forecast, the reference and today's action, where they are known and not selected.
+
+    Of a recalibration the reference, the raw forecast, comes first.
+    """
     climatology = comparison.selected.name == "climatology"
     found = [] if climatology else _rival(comparison, comparison.policy("climatology"))
     selection = comparison.selection
@@ -56,7 +59,8 @@ def rivals(comparison: Comparison) -> list[Rival]:
         linear = [each for each in selection.tested if each.name == "linear"]
         found += [Rival(candidate_words("linear"), each.cost, comparison.stated(each.cost_change)) for each in linear]
     if comparison.left_reference:
-        found += _rival(comparison, comparison.reference)
+        reference = _rival(comparison, comparison.reference)
+        found = [*reference, *found] if comparison.kind == "recalibration" else [*found, *reference]
     return [*found, *_rival(comparison, comparison.policy("today"))]
 
 
@@ -137,6 +141,7 @@ def warning_sentences(comparison: Comparison) -> tuple[str, ...]:
     climatology, today = comparison.policy("climatology"), comparison.policy("today")
     simpler = _cheaper_candidate(comparison)
     told = comparison.selected.name == "climatology" or (simpler is not None and simpler.name == "climatology")
+    of_site = "" if comparison.sites is None else " per site"
     return (
         *(comparison.leaks or _too_good(comparison)),
         *_underestimates(comparison),
@@ -147,6 +152,7 @@ def warning_sentences(comparison: Comparison) -> tuple[str, ...]:
             None if climatology is None or told else climatology.cost,
             comparison.resampling,
             comparison.unit,
+            constant=f"one action{of_site} for all {'its ' if of_site else ''}cases",
         ),
     )
 

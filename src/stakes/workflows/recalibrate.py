@@ -45,7 +45,6 @@ from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
 from stakes.reports.tables import CHANGES, shown_selection
-from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text, number_text
 from stakes.workflows.decide import DecidedCases, decided_cases, overlap_notes
 from stakes.workflows.evaluate import Evaluation, alarms_of
@@ -94,7 +93,7 @@ class RecalibrateResult:
             "candidate": self.selection.selected.name,
             "unit": self.recalibration.cost_spec.unit,
             "sentences": list(self.sentences),
-            "selection": to_plain(self.selection),
+            "selection": self.selection.record(),
         }
 
 
