@@ -9,7 +9,7 @@ from torch import Tensor
 import stakes
 from stakes.errors import CostError
 from stakes.forecasting import decisions
-from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions, uncertified_notes
+from stakes.forecasting.decisions import decision_notes, decision_table, solve_decisions, uncertified_notes
 from stakes.scores import decision_score
 
 MEMBERS = torch.from_numpy(np.random.default_rng(0).normal(3, 0.4, size=(7, 9, 1)))
@@ -43,11 +43,6 @@ def test_the_table() -> None:
     expected = np.quantile(MEMBERS[..., 0], [0.25, 0.5], axis=1, method="hazen").T
     np.testing.assert_array_equal(found[["quantile_0.25", "quantile_0.5"]], expected)
     assert list(table()) == ["row", "action", "expected_cost", *flags]
-
-
-def test_the_index_names_the_rows() -> None:
-    index = pd.MultiIndex.from_product([["a"], range(7)], names=["site", "day"])
-    assert list(decision_table(COST, MEMBERS, index, ()))[:3] == ["site", "day", "action"]
 
 
 def test_weighted_members_are_decided_as_members_that_come_several_times() -> None:
@@ -89,17 +84,6 @@ def test_single_precision_stays_so_unless_double_is_asked_for() -> None:
         assert values.dtype == np.float64
 
 
-@pytest.mark.parametrize("bound", [0.1, 0.3, 0.7, 99.9])  # none a number of single precision, which rounds 0.7 down
-@pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_bound_of_any_precision_is_seen(bound: float, double: bool, dtype: torch.dtype) -> None:
-    members = torch.tensor([[-500.0], [500.0]], dtype=dtype)[:, None].expand(2, 3, 1)
-    below, above = (stakes.ImbalanceCost(4.0, 1.0, *bounds) for bounds in ((bound, 200.0), (-200.0, bound)))
-    at_lower, at_upper = (solve_decisions(cost, [members], double=double) for cost in (below, above))
-    assert at_lower.at_lower_bound.tolist() == [True, False] == at_upper.at_lower_bound.tolist()
-    assert at_upper.at_upper_bound.tolist() == [False, True] == at_lower.at_upper_bound.tolist()
-
-
 def test_without_a_certificate_there_is_a_note() -> None:
     def two_minima(action: Tensor, outcome: Tensor) -> Tensor:
         return (action**2 - 1) ** 2 + 0.01 * action * outcome
@@ -139,14 +123,6 @@ def test_an_action_with_several_parts() -> None:
     np.testing.assert_allclose(double.action, expected, rtol=1e-6)
     assert (double.action.shape, double.expected_cost.shape) == ((4, 2), (4,))
     np.testing.assert_allclose(double.gap, 0.0)
-
-
-def test_quantiles_of_weighted_members_beside_several_parts() -> None:
-    cost = stakes.AllocationCost(short=1.0, long=1.0, budget=100.0)
-    members = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])
-    found = decision_table(cost, members, ROWS[:1], (0.5,), torch.tensor([0.1, 0.1, 0.8]))
-    assert found.loc[0, ["quantile_0.5_1", "quantile_0.5_2"]].tolist() == [3.0, 30.0]
-    assert found.loc[0, ["action_1", "action_2"]].tolist() == [3.0, 30.0]
 
 
 def test_a_battery_has_what_it_charges_and_what_it_discharges() -> None:
@@ -231,12 +207,6 @@ def test_why_the_first_case_is_infeasible_is_told(shift: list[float], weights: l
     assert said in reason
 
 
-def test_joined_parts() -> None:
-    whole, parts = solve_decisions(COST, [MEMBERS], (0.5,)), MEMBERS.split(3)
-    joined = Decisions.joined([solve_decisions(COST, [part], (0.5,)) for part in parts])
-    pd.testing.assert_frame_equal(joined.table(ROWS), whole.table(ROWS), check_exact=True)
-
-
 @pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 2.0, 3.0, 4.0] * 5)])
 def test_the_mean_cost_stands_beside_that_of_the_worst_outcomes(weights: Tensor | None) -> None:
     members = torch.linspace(0.0, 3.0, 40, dtype=torch.float64).reshape(1, 20, 2)
@@ -260,12 +230,6 @@ def test_a_schedule_of_one_part_may_have_bounds_of_each_case(double: bool) -> No
     assert decided.action.tolist() == pytest.approx([0.2, 0.6], rel=1e-6)
     assert decided.at_lower_bound.tolist() == [False, True]
     assert decided.at_upper_bound.tolist() == [True, False]
-
-
-def test_a_number_of_a_battery_may_be_a_tensor() -> None:
-    prices = torch.tensor([[[1.0, 9.0]]], dtype=torch.float64)
-    battery = stakes.ArbitrageCost(power=torch.tensor(1.0), energy=1.0, efficiency=1.0)
-    assert solve_decisions(battery, [prices]).at_upper_bound.tolist() == [True]
 
 
 def test_a_member_without_weight_does_not_say_what_is_small() -> None:

@@ -11,7 +11,6 @@ from stakes.text import (
     amount_text,
     change_text,
     column_texts,
-    fixed_text,
     interval_text,
     number_text,
     shared_decimals,
@@ -53,13 +52,6 @@ def test_the_text_is_the_number_to_its_digits(value: float, digits: int) -> None
     assert "e" not in text
     assert float(text.replace(",", "")) == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
     assert number_text(value, digits, signed=True).lstrip("+") == text
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "text"), [(0.004, 2, "0.00"), (-0.004, 2, "0.00"), (1e4, 0, "+10,000"), (-2.5, 1, "-2.5")]
-)
-def test_signs_are_those_of_what_is_shown(value: float, decimals: int, text: str) -> None:
-    assert fixed_text(value, decimals, signed=True) == text
 
 
 def test_a_cost_is_zero_beside_much_larger_ones() -> None:

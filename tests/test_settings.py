@@ -5,7 +5,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Optional, Protocol, Union
 
 import hypothesis
@@ -139,10 +138,6 @@ def test_a_nested_dataclass_goes_out_and_comes_back() -> None:
     assert read(Settings, json.loads(json.dumps(to_plain(FULL)))) == FULL
 
 
-def test_a_name_is_written_first() -> None:
-    assert list(to_plain(Wind())) == ["name", "penalty", "months"]
-
-
 def test_a_field_called_name_is_no_kind() -> None:
     @dataclass(frozen=True)
     class Person:
@@ -155,56 +150,42 @@ def test_a_field_called_name_is_no_kind() -> None:
 
 VALUES = [
     (int, 3, 3),
-    (int, -(2**63), -(2**63)),
     (int, 2**64 - 1, 2**64 - 1),
     (float, 0.5, 0.5),
     (float, 3, 3.0),
-    (str, "", ""),
     (str, "text", "text"),
     (bool, True, True),
     (None, None, None),
     (type(None), None, None),
     (Path, "a/b", Path("a/b")),
     (Literal["a", 1, None], "a", "a"),
-    (Literal["a", 1, None], 1, 1),
     (Literal["a", 1, None], None, None),
     (int | None, None, None),
     (int | None, 3, 3),
     (Optional[int], 3, 3),  # noqa: UP045 - the older spelling is another type
     (int | str, "3", "3"),
     (float | int, 3, 3),
-    (float | int, 3.0, 3.0),
     (bool | int, True, True),
-    (bool | int, 1, 1),
-    (Literal["auto"] | float, "auto", "auto"),
     (Literal["auto"] | float, 1, 1.0),
-    (tuple[int, ...], [], ()),
     (tuple[int, ...], [1, 2], (1, 2)),
     (tuple[int, str], (1, "a"), (1, "a")),
     (tuple[()], [], ()),
     (tuple[tuple[float, float], ...], [[1, 2]], ((1.0, 2.0),)),
     (tuple[str, ...] | tuple[float, ...], [1, 2], (1.0, 2.0)),
-    (tuple[float, ...] | tuple[str, ...], ["a"], ("a",)),
     (Mapping[str, int], {"a": 1}, {"a": 1}),
     (dict[str, tuple[int, ...]], {"a": [1]}, {"a": (1,)}),
     (Training, {"epochs": 2}, Training(2)),
     (Wind, {}, Wind()),
-    (Wind, {"name": "wind"}, Wind()),
     (Wind, "wind", Wind()),
     (Wind | None, {"penalty": 1}, Wind(1.0)),
-    (Wind | Nothing, {"name": "nothing"}, Nothing()),
     (Wind | Nothing, "nothing", Nothing()),
     (Wind | Nothing | str, "nothing", "nothing"),
     (Wind | Nothing | Literal["none"] | int, "none", "none"),
     (Wind | Nothing | Literal["none"] | int, "wind", Wind()),
-    (Wind | Nothing | Literal["none"] | int, 3, 3),
     (Training | bool, {"epochs": 1}, Training(1)),
-    (Training | bool, False, False),
     (Task, "wind", Wind()),
     (Task, {"name": "heating", "threshold": 1}, Heating(1.0)),
-    (Task | None, None, None),
     (Task | None, "nothing", Nothing()),
-    (Task | int, 3, 3),
     (tuple[Task, ...], ["wind", {"name": "nothing"}], (Wind(), Nothing())),
     (Mapping[str, Task], {"a": "wind"}, {"a": Wind()}),
 ]
@@ -223,14 +204,6 @@ def test_fields_that_init_does_not_take_are_left_out_and_refused() -> None:
     assert message(Heating, {"threshold": 1, "twice": 2}) == "there is no setting 'twice'; there are threshold"
 
 
-def test_a_union_of_the_wide_and_the_narrow_keeps_the_whole_number() -> None:
-    assert type(read(float | int, 3)) is int
-
-
-def test_a_mapping_of_another_kind_becomes_a_dict() -> None:
-    assert type(read(Mapping[str, int], MappingProxyType({"a": 1}))) is dict
-
-
 def test_what_is_no_setting_cannot_be_written() -> None:
     with pytest.raises(SettingError, match=r"^a date cannot be written as a setting: datetime.date\(2020, 1, 1\)$"):
         to_plain({"a": date(2020, 1, 1)})
@@ -246,58 +219,40 @@ WRONG = [
     (int, "many", "epochs must be a whole number, got 'many'"),
     (int, True, "epochs must be a whole number, got True"),
     (int, 3.0, "epochs must be a whole number, got 3.0"),
-    (int, None, "epochs must be a whole number, got None"),
     (int, 2**64, "epochs must be a whole number, got a whole number of 65 bits"),
-    (int, [[1]], "epochs must be a whole number, got a list of 1"),
-    (int, {"a": 1}, "epochs must be a whole number, got a table of 1"),
     (int, "x" * 100, f"epochs must be a whole number, got '{'x' * 76}..."),
-    (float, "1", "epochs must be a number, got '1'"),
     (float, False, "epochs must be a number, got False"),
     (float, math.nan, "epochs must be a number, got nan"),
-    (float, -math.inf, "epochs must be a number, got -inf"),
     (float, 1 << 20000, "epochs must be a number, got a whole number of 20001 bits"),
     (str, 1, "epochs must be text, got 1"),
-    (str, date(2020, 1, 1), "epochs must be text, got datetime.date(2020, 1, 1)"),
-    (Path, 1, "epochs must be text, got 1"),
     (bool, 1, "epochs must be true or false, got 1"),
-    (bool, "yes", "epochs must be true or false, got 'yes'"),
     (type(None), 0, "epochs must be none, got 0"),
     (Literal["cold", "warm"], "warn", "epochs must be one of 'cold', 'warm', got 'warn'; did you mean 'warm'?"),
     (Literal["cold", "warm"], "hot!!", "epochs must be one of 'cold', 'warm', got 'hot!!'"),
-    (Literal["cold", "warm"], 3, "epochs must be one of 'cold', 'warm', got 3"),
     (Literal[0, 1], True, "epochs must be one of 0, 1, got True"),
     (int | None, "x", "epochs must be a whole number, got 'x'"),
-    (int | bool, "x", "epochs must be a whole number or true or false, got 'x'"),
     (Literal["auto"] | float, "x", "epochs must be one of 'auto' or a number, got 'x'"),
     (float | tuple[float, float], "x", "epochs must be a number or a list, got 'x'"),
     (float | tuple[float, float], [1, "x"], "epochs[1] must be a number, got 'x'"),
     (float | tuple[float, float], [1], "epochs must be a list of 2, got a list of 1"),
     (tuple[str, ...] | tuple[int, ...], [1, "x"], "epochs must be a list, got a list of 2"),
     (Training | bool, {"epochs": "x"}, "epochs.epochs must be a whole number, got 'x'"),
-    (Training | bool, 3, "epochs must be a table or true or false, got 3"),
-    (tuple[int, ...], "ab", "epochs must be a list, got 'ab'"),
     (tuple[int, ...], [1, 2.5], "epochs[1] must be a whole number, got 2.5"),
     (tuple[int, str], [1, "a", 2], "epochs must be a list of 2, got a list of 3"),
-    (tuple[()], [1], "epochs must be a list of 0, got a list of 1"),
     (Mapping[str, int], [1], "epochs must be a table, got a list of 1"),
     (Mapping[str, int], {"a": "b"}, "epochs.a must be a whole number, got 'b'"),
     (Mapping[str, int], {"a.b\n": "b"}, "epochs.'a.b\\n' must be a whole number, got 'b'"),
     (Mapping[str, int], {1: 1}, "epochs must have texts as keys, got 1"),
-    (Training, "x", "epochs must be a table, got 'x'"),
     (Training, {1: 1}, "epochs must have texts as keys, got 1"),
     (Training, {}, "epochs.epochs must be given"),
     (Training, {"epoch": 1}, "there is no setting 'epochs.epoch'; did you mean 'epochs'?"),
     (Nothing, {"x": 1}, "there is no setting 'epochs.x'; epochs has none"),
     (Wind, "wnd", "epochs must be one of 'wind', got 'wnd'; did you mean 'wind'?"),
-    (Wind, {"name": "sun"}, "epochs.name must be one of 'wind', got 'sun'"),
     (Wind | Nothing, {}, "epochs.name must be given, one of 'wind', 'nothing'"),
     (Wind | Nothing, {"name": 3}, "epochs.name must be one of 'wind', 'nothing', got 3"),
-    (Wind | Nothing, "wnd", "epochs must be one of 'wind', 'nothing', got 'wnd'; did you mean 'wind'?"),
     (Wind | Nothing, 3, "epochs must be a table, got 3"),
     (Wind | Nothing | int, 3.5, "epochs must be a whole number or a table, got 3.5"),
-    (Wind | Heating, "heating", "epochs.threshold must be given"),
     (Wind | Heating, {"name": "wind", "penalti": 1}, "there is no setting 'epochs.penalti'; did you mean 'penalty'?"),
-    (Task, 3, "epochs must be a table, got 3"),
     (Task, "nothin", "epochs must be one of 'wind', 'heating', 'nothing', got 'nothin'; did you mean 'nothing'?"),
 ]
 
@@ -326,10 +281,6 @@ def test_without_a_place_the_value_itself_is_named() -> None:
 
 def test_every_missing_setting_is_named() -> None:
     assert message(Settings, {}) == "training and task must be given"
-
-
-def test_an_unknown_setting_is_told_before_a_missing_one() -> None:
-    assert message(Training, {"epocs": 3}) == "there is no setting 'epocs'; did you mean 'epochs'?"
 
 
 def test_an_error_of_the_dataclass_itself_keeps_its_kind_and_gets_the_place() -> None:

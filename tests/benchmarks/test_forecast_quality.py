@@ -5,19 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
 
 import stakes
 from benchmarks.forecast_quality import __main__ as command
 from benchmarks.forecast_quality import cells
 from benchmarks.forecast_quality.cells import Cell, judged
-from benchmarks.forecast_quality.comparison import compared, geometric_mean, holm, p_value, summary
+from benchmarks.forecast_quality.comparison import compared, geometric_mean, holm, summary
 from benchmarks.forecast_quality.ours import estimator
 from benchmarks.forecast_quality.page import quality_markdown
-from benchmarks.forecast_quality.problems import EMBEDDED, MADE, Problem, problems
+from benchmarks.forecast_quality.problems import Problem
 from benchmarks.forecast_quality.rivals import blocked_folds, climatology, last_period, quantile_forest, ridge
-from stakes.data.records import load_record
-from stakes.evaluation.intervals import Resampling
 
 
 def made(rows: int = 480, train: int = 380, outcomes: int = 2) -> Problem:
@@ -40,13 +37,6 @@ def test_holm_is_that_of_the_textbook() -> None:
 
 def test_geometric_mean() -> None:
     assert geometric_mean([0.9, 1.2]) == pytest.approx(math.sqrt(0.9 * 1.2))
-
-
-def test_p_value_of_independent_rows_is_that_of_a_t_test() -> None:
-    values = np.random.default_rng(0).normal(0.1, 1.0, 400)
-    found = p_value(Resampling(400).mean(values[None, None]))
-    assert found == pytest.approx(ttest_1samp(values, 0.0).pvalue)
-    assert p_value(Resampling(400).mean(np.zeros((1, 1, 400)))) == 1.0
 
 
 def forecast(score: float, seeds: int = 1) -> dict[str, Any]:
@@ -100,12 +90,6 @@ def test_rows_too_close_to_the_test_are_refused() -> None:
         Problem("x", problem.features, problem.outcomes, problem.times, problem.train, 48, 168, problem.costs, "m")
 
 
-def test_the_last_value_is_a_period_old() -> None:
-    problem = made()
-    np.testing.assert_array_equal(problem.last_values[7:], problem.outcomes[:-7])
-    assert np.isnan(problem.last_values[:7]).all()
-
-
 def test_ridge_draws_whole_residual_vectors() -> None:
     problem = made()
     members = ridge(problem, 500, 0)
@@ -148,26 +132,6 @@ def test_what_is_judged_is_what_the_library_says() -> None:
     stock = np.sort(members[3].sum(1))[37]  # ceil(0.75 x 50) - 1
     gap = outcome.sum() - stock
     assert found["cost"][3] == pytest.approx(max(3 * gap, -gap))
-
-
-@pytest.mark.parametrize("name", [*EMBEDDED, *MADE])
-def test_problems_of_the_package(name: str) -> None:
-    problem = problems(None)[name]()
-    assert problem.name == name
-    assert np.isfinite(problem.features).all()
-    assert (np.diff(problem.times) > np.timedelta64(0, "s")).all()
-    assert len(problem.test_rows) >= 300
-    assert problem.period_hours >= problem.lead_hours
-    assert np.isfinite(problem.last_values[problem.test_rows]).all()
-
-
-def test_the_demand_of_a_bakery_is_the_sum_over_its_shops() -> None:
-    problem, record = problems(None)["bakery, product 109"](), load_record("demand_bakery")
-    shops = record.select(*(column for column in record.columns if "demand" in column and column.endswith("_109")))
-    assert len(shops.columns) == 33
-    place = np.searchsorted(record.times, problem.times)
-    np.testing.assert_array_equal(problem.outcomes[:, 0], shops.values.sum(1)[place])
-    np.testing.assert_array_equal(problem.features[:, 0], shops.values.sum(1)[place - 1])
 
 
 def test_from_the_command_to_a_page(

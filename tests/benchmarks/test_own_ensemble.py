@@ -4,26 +4,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import scoringrules
-import torch
 
 import stakes
 from benchmarks.own_ensemble.judgement import compared, crps, dependence_lost, judged, summary
 from benchmarks.own_ensemble.page import own_ensemble_markdown
-from benchmarks.own_ensemble.problems import Problem, buy_ahead
+from benchmarks.own_ensemble.problems import Problem
 from benchmarks.own_ensemble.rivals import (
     RIVALS,
     censored_normal_crps,
-    coupled_regression,
     error_vectors,
-    isotonic,
     isotonic_quantiles,
-    isotonic_total,
     normal_errors,
     raw,
     regression,
     ridge_with_errors,
 )
-from stakes.actions.check_cost import check_cost
 
 DAYS = 500
 
@@ -87,13 +82,6 @@ def test_regression_finds_bias_and_spread() -> None:
     assert score < 0.5 * unmended
 
 
-def test_rain_is_not_negative() -> None:
-    problem = made(lower=0.0)
-    for found in (regression(problem), regression(problem, root=True), isotonic(problem)):
-        assert found.min() >= 0
-        assert (np.diff(found, axis=1) >= 0).all()
-
-
 def test_isotonic_regression_of_two_groups_is_their_distributions() -> None:
     forecast = np.repeat([0.0, 1.0], 50)
     outcome = np.concatenate([np.arange(50), 100 + np.arange(50)]).astype(float)
@@ -127,23 +115,6 @@ def test_what_losing_the_dependence_changes() -> None:
     assert found[names[1]]["crps less kept"][0] == pytest.approx(0, abs=1e-12)
 
 
-def test_members_keep_their_order() -> None:
-    problem = made(outcomes=2)
-    found, test = coupled_regression(problem, True, False), problem.members[problem.test]
-    np.testing.assert_array_equal(np.argsort(found, 1), np.argsort(test, 1))
-    lost = coupled_regression(problem, False, False)
-    np.testing.assert_array_equal(np.sort(lost, 1), np.sort(found, 1))
-    assert (np.argsort(lost, 1) != np.argsort(test, 1)).any()
-
-
-def test_members_of_the_total_alone_have_no_other_crps() -> None:
-    problem = made(outcomes=2)
-    found = judged(problem, isotonic_total(problem), problem.costs[""])
-    assert np.isnan(found["crps"]).all()
-    assert np.isfinite(found["cost"]).all()
-    assert np.isfinite(found["total_crps"]).all()
-
-
 def test_the_table_says_who_is_better() -> None:
     problem = made()
     cost = problem.costs[""]
@@ -165,10 +136,3 @@ def test_every_problem_has_its_rivals() -> None:
 
     for name in PROBLEMS:
         assert sum(name.startswith(start) for start in RIVALS) == 1
-
-
-def test_buying_ahead_is_a_convex_cost() -> None:
-    cost = stakes.cost_function(buy_ahead, 0.0, 1.0, convex=True)
-    found = check_cost(cost, torch.from_numpy(np.random.default_rng(0).normal(0, 10, size=(60, 50, 1))))
-    assert found.certified == 1.0
-    assert found.interior > 0.2

@@ -116,6 +116,13 @@ def test_functional_transforms(rule: ScoringRule, members: int) -> None:
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(rule))(samples, outcome), expected)
 
 
+@every_rule
+@pytest.mark.parametrize("members", [6, 20])
+def test_gradcheck(rule: ScoringRule, members: int) -> None:
+    samples, outcome = draw(2, members, 3)
+    assert torch.autograd.gradcheck(lambda y: rule(y, outcome), samples.abs().requires_grad_())
+
+
 @pytest.mark.parametrize(
     ("rule", "members", "sites"),
     [

@@ -156,15 +156,6 @@ def test_gradient_is_that_of_the_theorem_or_none(solver: str, name: str) -> None
         assert torch.equal(gradient, torch.zeros_like(gradient))
 
 
-@every_solver
-def test_gradient_of_the_mean(solver: str) -> None:
-    samples = members().requires_grad_()
-    (gradient,) = torch.autograd.grad(
-        optimal_action(as_cost(PROBLEMS["quadratic"]), samples, SOLVERS[solver]).sum(), samples
-    )
-    torch.testing.assert_close(gradient, torch.full_like(gradient, 1 / 3))
-
-
 def theorem(function: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor) -> Tensor:
     """-1/(M H) d^2 c / da dy, row by row, by two nested derivatives."""
     action = action.detach().requires_grad_()
@@ -239,23 +230,6 @@ def test_batch_of_different_decision_makers() -> None:
     expected = torch.zeros(3, 3, 1, dtype=DOUBLE)
     expected[0] = 1 / 3
     torch.testing.assert_close(gradient, expected)
-
-
-def test_rows_do_not_influence_each_other() -> None:
-    samples = torch.rand(5, 7, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(3))
-    cost = as_cost(PROBLEMS["log_cosh"])
-    together = optimal_action(cost, samples)
-    alone = torch.stack([optimal_action(cost, row) for row in samples])
-    torch.testing.assert_close(together, alone, rtol=0.0, atol=1e-13)
-
-
-def test_many_batch_axes_and_many_sites() -> None:
-    samples = torch.rand(2, 3, 5, 4, dtype=DOUBLE, generator=torch.Generator().manual_seed(4)).requires_grad_()
-    cost = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 1.0)
-    action = optimal_action(cost, samples)
-    torch.testing.assert_close(action, samples.mean((-2, -1))[..., None])
-    (gradient,) = torch.autograd.grad(action.sum(), samples)
-    torch.testing.assert_close(gradient, torch.full_like(gradient, 1 / 20))
 
 
 def test_no_gradient_under_no_grad() -> None:
@@ -333,10 +307,6 @@ class OwnCost:
         return (action[..., 0] - outcome[..., 0]) ** 2
 
 
-def test_own_class_serves_as_a_cost() -> None:
-    assert optimal_action(OwnCost(0.0, 1.0), members()).flatten().tolist() == pytest.approx([0.4, 0.4])
-
-
 @pytest.mark.parametrize("solve", [solve_action, optimal_action])
 @pytest.mark.parametrize(
     ("lower", "upper"),
@@ -371,12 +341,6 @@ def test_what_is_not_a_cost_is_refused(solve: Callable[..., Any], cost: Any) -> 
 def test_cost_of_wrong_shape_is_named(solve: Callable[..., Any], function: Callable[..., Tensor]) -> None:
     with pytest.raises(ShapeError, match="the cost must return a tensor of shape"):
         solve(cost_function(function, 0.0, 1.0), members())
-
-
-def test_more_iterations_than_needed_change_nothing() -> None:
-    cost = as_cost(PROBLEMS["log_cosh"])
-    few, many = (solve_action(cost, members(), NewtonBisection(count)).action for count in (30, 300))
-    torch.testing.assert_close(few, many, rtol=0.0, atol=1e-14)
 
 
 def test_closed_form_is_used_unless_a_solver_is_named() -> None:

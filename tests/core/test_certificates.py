@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pytest
 import torch
@@ -14,15 +13,12 @@ from stakes import (
     ImbalanceCost,
     NewsvendorCost,
     NewtonBisection,
-    ProjectedGradient,
     ProtectionCost,
     ShortfallCost,
     cost_function,
     optimal_action,
     solve_action,
 )
-from stakes.actions.scalar_solvers import Solver
-from stakes.costs.cost import states_convexity
 from stakes.costs.derivatives import slope_of
 from stakes.errors import CostError
 
@@ -215,32 +211,6 @@ def test_bounds_far_beyond_the_outcomes_do_not_loosen_the_certificate(
     assert solution.residual.item() <= 1e-5 * max(abs(outcome), 1e-30)
     assert solution.action.item() == pytest.approx(samples[0].item(), rel=2e-5, abs=1e-30)
     assert optimal_action(cost, samples, thorough=True).item() == solution.action.item()
-
-
-@every_dtype
-@pytest.mark.parametrize("name", CONVEX)
-@pytest.mark.parametrize("solver", [None, NewtonBisection(), NewtonBisection(iterations=1), ProjectedGradient()])
-def test_what_is_certified_has_converged(name: str, dtype: torch.dtype, solver: Solver | None) -> None:
-    solution = solve_action(cost_function(CONVEX[name], -3.0, 50.0, True), members(dtype=dtype), solver)
-    assert not (solution.certified & ~solution.converged).any()
-    assert not (solution.certified & ~solution.residual.isfinite()).any()
-
-
-class Bent(ShortfallCost):
-    """Has another call than the cost that is known to be convex."""
-
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return -super().__call__(action, outcome)
-
-
-class BentAndStated(Bent):
-    convex: ClassVar[bool] = True
-
-
-def test_who_changes_the_call_has_to_say_it_again() -> None:
-    assert states_convexity(ShortfallCost(5.0))
-    assert not states_convexity(Bent(5.0))
-    assert states_convexity(BentAndStated(5.0))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from stakes import DecisionScore, InteriorPoint, cost_function, optimal_action, solve_action
+from stakes import InteriorPoint, cost_function, optimal_action, solve_action
 from stakes.argument_checks import unwatched
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.programs.convex_actions import BarrierNewton, BarrierSystem, ConvexCost, LinearLimits
@@ -104,16 +104,6 @@ def test_the_gap_is_that_of_frank_and_wolfe_or_above() -> None:
 SOFT = FUNCTIONS["softplus"][0]
 
 
-def test_every_case_may_have_bounds_and_limits_of_its_own() -> None:
-    samples = members(2, MEMBERS)
-    lower, budget = torch.tensor([[-2.0], [0.0]]), torch.tensor([[0.5], [3.0]])
-    together = solve_action(cost_function(SQUARES, lower, 2.0, True, limits=(RAMPS[-1:], budget)), samples)
-    assert bool(together.certified.all())
-    for case in range(2):
-        cost = cost_function(SQUARES, float(lower[case]), 2.0, limits=(RAMPS[-1:], budget[case]))
-        torch.testing.assert_close(optimal_action(cost, samples[case]), together.action[case], rtol=0.0, atol=1e-9)
-
-
 def test_equations_may_repeat_each_other() -> None:
     none, budget = (torch.zeros(0, 3), torch.zeros(0)), torch.tensor([[1.0, 1.0, 1.0]])
     repeated = torch.cat([budget, 2 * budget, 0 * budget]), torch.tensor([9.0, 18.0, 0.0])
@@ -132,14 +122,6 @@ def test_weights_are_members_that_come_more_often() -> None:
     cost = made("softplus", "limits")
     weighted = optimal_action(cost, samples, weights=counts.double())
     torch.testing.assert_close(weighted, optimal_action(cost, samples.repeat_interleave(counts, -2)))
-
-
-def test_the_score_charges_the_action_and_teaches_the_members() -> None:
-    samples, outcome, cost = members(2, MEMBERS).requires_grad_(), members(2, seed=4), made("softplus", "limits")
-    score = DecisionScore(cost)(samples, outcome)
-    torch.testing.assert_close(score, cost(optimal_action(cost, samples), outcome))
-    (gradient,) = torch.autograd.grad(score.sum(), samples)
-    assert bool((gradient != 0).any())
 
 
 def test_a_known_outcome_is_met() -> None:
@@ -215,12 +197,6 @@ def test_far_from_zero() -> None:
     assert bool(solution.certified.all())
 
 
-def test_there_may_be_more_outcomes_than_parts() -> None:
-    cost = cost_function(lambda a, y: ((a - y[..., :2]) ** 2).sum(-1), -9.0, 9.0, parts=2)
-    samples = members(2, MEMBERS)
-    torch.testing.assert_close(optimal_action(cost, samples), samples.mean(-2)[:, :2], rtol=0.0, atol=1e-7)
-
-
 BUDGET = torch.ones(1, PARTS)
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "empty": (
@@ -289,12 +265,6 @@ def test_gradients_by_its_parameters_are_not_silently_nothing(name: str) -> None
     cost = cost_function(FUNCTIONS["softplus"][0], lower=0.0, convex=True, parts=PARTS, **given)
     with pytest.warns(StakesWarning, match=f"no gradient by the parameters of this cost .{name}"):
         optimal_action(cost, torch.rand(1, MEMBERS, PARTS).requires_grad_())
-
-
-def test_it_is_printed_as_it_is_made() -> None:
-    text = repr(cost_function(torch.dist, 0.0, 2.0, parts=3))
-    assert text.startswith("ConvexCost(function=<built-in method dist")
-    assert text.endswith("lower=0.0, upper=2.0, parts=3, limits=None, convex=False)")
 
 
 BOX = torch.cat([torch.eye(2), -torch.eye(2)]).double()

@@ -195,10 +195,6 @@ def test_wrong_solvers_and_actions() -> None:
         NUMBER(torch.zeros(2, 1), torch.zeros(2, 1))
 
 
-def test_it_is_printed_as_it_is_made() -> None:
-    assert repr(CVaRCost(ShortfallCost(5.0), 0.9)) == "CVaRCost(cost=ShortfallCost(penalty=5.0), level=0.9, mix=1.0)"
-
-
 def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from stakes import CVaRCost, ScheduleCost\n"

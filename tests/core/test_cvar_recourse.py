@@ -313,9 +313,3 @@ def test_blocks_are_those_of_their_formulas(recourse: ChargedRecourse) -> None:
     torch.testing.assert_close(blocks.solve(rows), torch.linalg.solve(s, rows[..., None])[..., 0])
     whole = (weights[..., None, None] * (moves.mT @ torch.linalg.solve(s, moves))).sum(1)
     torch.testing.assert_close(blocks.on_actions(weights), whole)
-
-
-def test_some_of_the_cases(recourse: ChargedRecourse) -> None:
-    rows = positive(CASES, DRAWN, ROWS + 1, seed=12)
-    second = recourse.chosen(torch.tensor([1]))
-    assert torch.equal(second.reached(rows[1:]), recourse.reached(rows)[1:])

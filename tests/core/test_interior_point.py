@@ -24,7 +24,6 @@ from stakes.programs.interior_point import (
     scaled,
     steepest_way,
     stepped,
-    times,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:cvxpy")  # that a verdict is inaccurate
@@ -54,14 +53,6 @@ def test_gap_bounds_what_a_better_action_could_save() -> None:
     rough, exact = InteriorPoint(iterations=4, tolerance=1e-15).solve(data), InteriorPoint().solve(data)
     assert (rough.gap > 1e-6).all()
     assert (rough.objective - exact.objective <= rough.gap + 1e-3 * rough.residual).all()
-
-
-def test_a_case_does_not_depend_on_its_companions() -> None:
-    data = random_programs(torch.Generator().manual_seed(2), "solvable")
-    together = InteriorPoint().solve(data)
-    for case in range(3):
-        alone = InteriorPoint().solve(data.rows(torch.tensor([case])))
-        torch.testing.assert_close(alone.iterate.a[0], together.iterate.a[case], rtol=1e-6, atol=1e-9)
 
 
 def test_the_units_do_not_matter() -> None:
@@ -209,11 +200,6 @@ def test_a_search_that_runs_off_along_a_way_that_costs_nothing_is_taken_up_again
     assert float(solution.objective[2]) == pytest.approx(expected, rel=1e-7)
 
 
-def test_none_of_quadratic_programs() -> None:
-    data = random_programs(torch.Generator().manual_seed(0), "solvable")
-    assert steepest_way(replace(data, P=torch.eye(data.p.shape[1]).double()[None])) is None
-
-
 def test_scaled_numbers_are_of_the_order_of_one() -> None:
     data = random_programs(torch.Generator().manual_seed(3), "solvable")
     even, units = scaled(data)
@@ -223,16 +209,3 @@ def test_scaled_numbers_are_of_the_order_of_one() -> None:
     torch.testing.assert_close(even.d * beside(units.action, even.d), data.d)
     torch.testing.assert_close(even.q * beside(units.cost, even.q), data.q)
     torch.testing.assert_close(even.curvature[:, 0, 0], units.action / units.cost)
-
-
-def test_some_of_the_cases() -> None:
-    data = random_programs(torch.Generator().manual_seed(3), "solvable")
-    part = data.rows(torch.tensor([2, 0]))
-    assert torch.equal(part.h, data.h[[2, 0]])
-    assert torch.equal(part.P, data.P[[2, 0]])
-    assert part.C is data.C
-
-
-def test_largest_of_nothing_is_zero_and_times_is_by_case() -> None:
-    assert largest(torch.ones(2, 0)).tolist() == [0.0, 0.0]
-    assert times(torch.eye(2).expand(3, 2, 2), torch.ones(3, 2)).shape == (3, 2)

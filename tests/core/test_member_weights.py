@@ -15,11 +15,9 @@ from torch import Tensor
 
 import stakes
 from stakes import ShortfallCost, energy_score, optimal_action
-from stakes.costs import member_weights as sorting
 from stakes.costs.cost import Cost
 from stakes.costs.derivatives import slope_of
 from stakes.costs.member_weights import (
-    in_order,
     rank_balance,
     register_operator,
     relative_weights,
@@ -282,13 +280,6 @@ def test_relative_weights_add_up_to_the_number_of_members() -> None:
     assert relative_weights(None, torch.zeros(5, 2, 4)) is None
 
 
-def test_members_in_order() -> None:
-    values = torch.tensor([3.0, 1.0, 2.0])
-    plain, weighted = in_order(values, None), in_order(values, torch.tensor([0.0, 2.0, 1.0]))
-    assert [each.tolist() for each in plain] == [[1, 2, 3], [1, 2, 3], [1, 3, 6]]
-    assert [each.tolist() for each in weighted] == [[1, 2, 3], [2, 3, 3], [2, 4, 4]]
-
-
 def test_the_balance_of_weights_is_the_slope_of_their_distances() -> None:
     values, weights = torch.tensor([1.0, 4.0, 1.0, 2.0], dtype=DOUBLE), torch.tensor([1.0, 2.0, 3.0, 0.0])
     pairs = weights[:, None] * weights
@@ -320,13 +311,6 @@ def test_compiled_actions_and_scores_do_not_depend_on_the_layout(layout: str) ->
     torch.testing.assert_close(compiled, both(members.contiguous()))
 
 
-def test_sorted_members_rise_and_ranks_count_neighbours() -> None:
-    values = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, -0.0, 5.0, -1.0]]).repeat(2000, 1)
-    assert (sort_members(values).diff(dim=-1) >= 0).all()
-    expected = torch.tensor([[3.0, -2.0, 1.0, -2.0], [0.0, 0.0, 3.0, -3.0]]).repeat(2000, 1)
-    assert torch.equal(rank_balance(values), expected)
-
-
 def balance_by_pairs(values: Tensor) -> Tensor:
     return torch.sign(values[..., :, None] - values[..., None, :]).sum(-1)
 
@@ -356,21 +340,6 @@ def test_ranks_of_neighbouring_floats_and_ties(values: list[float]) -> None:
     members = torch.tensor(values, dtype=torch.float32)
     exact = members.double()
     assert torch.equal(rank_balance(members).double(), balance_by_pairs(exact))
-
-
-def test_ranks_sum_to_zero_and_follow_the_members() -> None:
-    values = torch.randn(4, 33)
-    balance = rank_balance(values)
-    assert torch.equal(balance.sum(-1), torch.zeros(4))
-    order = torch.randperm(33)
-    assert torch.equal(rank_balance(values[:, order]), balance[:, order])
-
-
-def test_parts_are_ranked_like_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = torch.randn(50, 9)
-    whole = rank_balance(values)
-    monkeypatch.setattr(sorting, "_AT_ONCE", 20)
-    assert torch.equal(rank_balance(values), whole)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -405,12 +374,6 @@ def largest():
 
 
 VALUES = torch.tensor([[[1.0, 5.0], [4.0, 2.0]], [[0.0, -1.0], [3.0, 3.0]], [[7.0, 8.0], [-2.0, -3.0]]])
-
-
-def test_is_the_function(largest) -> None:
-    top, below = largest(VALUES)
-    assert torch.equal(top, torch.tensor([[5.0, 4.0], [0.0, 3.0], [8.0, -2.0]]))
-    assert torch.equal(below, VALUES - top[..., None])
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -1,6 +1,5 @@
 """The modelling language: expressions, quantities, matrices, and programs against costs of the library."""
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from stakes.programs.modelling import (
     LinearSum,
     ProgramMatrices,
     amount_words,
-    is_name,
     plain_amount,
     read_linear,
     read_rows,
@@ -131,11 +129,6 @@ def test_what_is_no_linear_limit_is_refused(text: str) -> None:
     assert REFUSED[text] in str(refusal.value)
 
 
-def test_names() -> None:
-    assert all(map(is_name, ["plan", "Plan_2", "x"]))
-    assert not any(map(is_name, ["", "2x", "a b", "sum", "abs", "none", "_x", "a-b", "x" * 81, "a\n"]))
-
-
 @pytest.mark.parametrize("text", ["sum(fee) <= plan", "so_far(one) <= 3", "change(2 * fee) <= plan"])
 def test_a_function_of_one_number_for_all_outcomes_is_refused(text: str) -> None:
     with pytest.raises(CostError, match="one number for each outcome"):
@@ -206,11 +199,6 @@ def test_words_decide_as_the_cost_of_the_library(words: Program, cost: stakes.Co
     torch.testing.assert_close(paid, cost(expected.action, samples[:, 0]), rtol=1e-6, atol=1e-6)
 
 
-def test_recourse_with_a_row_for_each_part_is_simple() -> None:
-    assert SCHEDULE.program(4).recourse.simple
-    assert not STORAGE.program(4).recourse.simple
-
-
 def test_parts_and_limits_have_names() -> None:
     hours = ["h0", "h1", "h2", "h3"]
     assert SCHEDULE.part_names(hours) == tuple(hours)
@@ -264,14 +252,6 @@ def test_gradients_are_those_of_finite_differences() -> None:
     ahead, behind = (stakes.optimal_action(SCHEDULE, samples + sign * step * direction).sum() for sign in (1, -1))
     torch.testing.assert_close((pulled * direction).sum(), (ahead - behind) / (2 * step), rtol=1e-4, atol=1e-4)
     assert pulled.abs().sum() > 0
-
-
-def test_a_copy_is_the_same_program() -> None:
-    copy = pickle.loads(pickle.dumps(SCHEDULE))
-    assert copy == SCHEDULE
-    assert hash(copy) == hash(SCHEDULE)
-    assert repr(copy) == repr(SCHEDULE)
-    assert copy != STORAGE
 
 
 def made(**changed: object) -> Program:

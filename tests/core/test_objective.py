@@ -64,17 +64,6 @@ def test_formula() -> None:
     assert torch.equal(terms.decision, decision)
 
 
-def test_mean_is_the_loss() -> None:
-    terms = objective(0.3).from_samples(*data(4, 5))
-    assert terms.mean().total.item() == pytest.approx(terms.total.mean().item())
-    assert terms.decision is not None
-    mean = terms.mean(-1)
-    torch.testing.assert_close(mean.total, terms.total.mean(-1))
-    torch.testing.assert_close(mean.score, terms.score.mean(-1))
-    assert mean.decision is not None
-    torch.testing.assert_close(mean.decision, terms.decision.mean(-1))
-
-
 @pytest.mark.parametrize("weight", [0, 0.0])
 def test_weight_zero_does_not_solve_the_action(weight: float) -> None:
     samples, outcome = data(8)
@@ -236,15 +225,6 @@ def test_scales_of_a_stack() -> None:
             assert scale[row].item() == pytest.approx(getattr(single, name))
 
 
-def test_scales_carry_no_gradient() -> None:
-    draw = draws_of(3, 10)
-    draw.score_members.requires_grad_()
-    draw.decision_members.requires_grad_()
-    scaled = objective(0.5).estimate_scales(draw, dim=-1)
-    assert isinstance(scaled.score_scale, Tensor)
-    assert not scaled.score_scale.requires_grad
-
-
 def test_scale_of_zero_is_refused() -> None:
     free = DecisionAwareObjective(EnergyScore(), DecisionScore(ImbalanceCost(1.0, 1.0, 0.0, 1.0)), 0.5)
     outcome = torch.full((4, 1), 0.5)
@@ -313,15 +293,6 @@ def test_objective_under_vmap_over_its_weight() -> None:
     stacked = torch.func.vmap(lambda weight: objective_of(weight).from_samples(samples, outcome).total)(weights)
     alone = torch.stack([objective_of(weight).from_samples(samples, outcome).total for weight in (0.1, 0.5)])
     torch.testing.assert_close(stacked, alone)
-
-
-def test_masked_cases_are_zero_in_every_term() -> None:
-    outcome = torch.rand(4, 1)
-    outcome[1] = torch.nan
-    mask = torch.tensor([True, False, True, True])
-    terms = objective_of().from_samples(torch.rand(4, 10, 1), outcome, mask=mask)
-    assert terms.decision is not None
-    assert terms.total[1] == terms.score[1] == terms.decision[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -397,19 +368,6 @@ def test_bias_of_a_wide_wind_forecast() -> None:
     plain, debiased, error = biases(WindDispatchCost(5.0), wind_speed)
     assert plain == pytest.approx(0.065, abs=0.01)
     assert plain - 4 * error > 1.4 * (abs(debiased) + 4 * error)
-
-
-def test_bias_of_protection() -> None:
-    plain, debiased, error = biases(ProtectionCost(1.0, 0.5, sharpness=10.0), two_modes)
-    assert plain == pytest.approx(0.035, abs=0.007)
-    assert plain - 4 * error > 2 * (abs(debiased) + 4 * error)
-
-
-def test_debiased_score_overshoots_where_members_are_few() -> None:
-    plain, debiased, error = biases(WindDispatchCost(20.0), wind_speed)
-    assert plain == pytest.approx(0.17, abs=0.03)
-    assert debiased + 4 * error < 0
-    assert abs(debiased) == pytest.approx(plain, rel=0.4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -490,13 +448,6 @@ def test_other_layouts_masks_and_weights_reach_the_objective(aware: stakes.Decis
     torch.testing.assert_close(loss(samples.movedim(-2, 0), outcome, mask=mask), expected)
 
 
-def test_moves_to_another_type(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = (values.double() for values in draw())
-    loss = stakes.DecisionAwareLoss(aware).double()
-    loss.estimate_scales(samples, outcome)
-    assert loss(samples, outcome).dtype == torch.float64
-
-
 def test_gradient_is_that_of_the_objective(aware: stakes.DecisionAwareObjective) -> None:
     samples, outcome = draw()
     samples.requires_grad_()
@@ -515,15 +466,6 @@ def test_loss_is_one_where_its_scales_were_estimated(aware: stakes.DecisionAware
     assert score_only(samples, outcome).item() == pytest.approx(1.0)
     assert score_only.terms is not None
     assert score_only.terms.decision is None
-
-
-def test_case_weights_count_cases(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = draw()
-    weight = torch.zeros(32)
-    weight[3], weight[7] = 1.0, 3.0
-    loss = stakes.DecisionAwareLoss(aware)
-    apart = [loss(samples[row : row + 1], outcome[row : row + 1]) for row in (3, 7)]
-    torch.testing.assert_close(loss(samples, outcome, case_weight=weight), (apart[0] + 3 * apart[1]) / 4)
 
 
 def test_without_a_process_group_the_parts_are_the_whole(aware: stakes.DecisionAwareObjective) -> None:

@@ -167,14 +167,6 @@ def test_a_value_for_each_case_is_the_loop_over_the_cases(cost: stakes.Cost, nam
         torch.testing.assert_close(paid[place : place + 1], alone(own, outcome[place : place + 1]), rtol=1e-8, atol=0)
 
 
-def test_costs_without_a_range_have_none() -> None:
-    assert ranged_parameter(ShortfallCost(5.0)) is None
-    assert ranged_parameter(stakes.cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)) is None
-    assert parameter_value(ShortfallCost(5.0), "penalty") == 5.0
-    assert parameter_value(ShortfallCost(torch.tensor([1.0, 2.0])), "penalty") is None
-    assert parameter_value(NewsvendorCost(1.0, 1.0, 0.0, 2.0), "penalty") is None
-
-
 def test_values_beyond_the_range_are_named() -> None:
     ranged = ranged_parameter(ShortfallCost(RANGE))
     assert ranged is not None

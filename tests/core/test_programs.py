@@ -18,7 +18,6 @@ from stakes import (
     ArbitrageCost,
     Cost,
     CVaRCost,
-    DecisionScore,
     InteriorPoint,
     NewtonBisection,
     Program,
@@ -114,12 +113,6 @@ def test_a_case_that_cannot_be_solved_has_no_gradient_and_spoils_no_other() -> N
     (gradient,) = torch.autograd.grad(action.sum(), members)
     assert bool((gradient[0] != 0).any())
     assert bool((gradient[1] == 0).all())
-
-
-def test_under_vmap(program: ScenarioProgram) -> None:
-    members = double(2, 3, 4, 2, seed=7)
-    mapped = torch.func.vmap(lambda samples: program.solve(samples).action)(members)
-    torch.testing.assert_close(mapped, program.solve(members).action, rtol=1e-5, atol=1e-7)
 
 
 RIGHT: dict[str, Any] = {"T": torch.ones(2, 3), "W": torch.ones(2), "h_y": torch.ones(2, 4), "q": torch.ones(2)}
@@ -240,14 +233,6 @@ def test_costs_on_an_accelerator_with_and_without_limits_that_bind(
     assert bool(torch.isfinite(torch.autograd.grad(blind.sum(), samples)[0]).all())
 
 
-def test_the_decision_score_charges_the_schedule() -> None:
-    samples, outcome = members(3, 6, 4).requires_grad_(), members(3, 4)
-    score = DecisionScore(COST)(samples, outcome)
-    torch.testing.assert_close(score, COST(optimal_action(COST, samples), outcome))
-    (gradient,) = torch.autograd.grad(score.sum(), samples)
-    assert bool((gradient != 0).any())
-
-
 def test_under_vmap_and_over_several_axes() -> None:
     samples = members(2, 3, 6, 4)
     whole = optimal_action(COST, samples)
@@ -288,11 +273,6 @@ NUMBERS = {"T": EYE, "W": torch.ones(2), "h_y": EYE, "q": torch.ones(2), "G": EY
 def test_refused(wrong: dict[str, Tensor], error: type[StakesError], said: str) -> None:
     with pytest.raises(error, match=said):
         ScenarioProgram(**NUMBERS | wrong)
-
-
-def test_what_is_no_limit_and_what_is_just_convex_is_allowed() -> None:
-    free = {"lower": torch.tensor([0.0, -torch.inf]), "upper": torch.tensor([1.0, torch.inf])}
-    assert ScenarioProgram(**NUMBERS | free, P=torch.ones(2, 2), Q=torch.zeros(2, 2)).parts == 2
 
 
 TO_THE_END = InteriorPoint(iterations=60, tolerance=1e-12)
@@ -402,15 +382,6 @@ def test_the_unit_does_not_matter(cost: Callable[[float], Cost], size: float) ->
     torch.testing.assert_close(own.expected_cost / size, plain.expected_cost, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", COSTS)
-def test_one_member_one_hour_equal_members_and_many_cases_alike(kind: str) -> None:
-    cost = COSTS[kind]
-    for members in (MEMBERS[:, :1], MEMBERS[..., :1], MEMBERS[:, :1, :1], MEMBERS[:, :1].expand(3, 4, 3)):
-        assert bool(solve_action(cost, members).certified.all())
-    alike = optimal_action(cost, MEMBERS[:1].expand(200, 4, 3))
-    torch.testing.assert_close(alike, alike[:1].expand_as(alike), rtol=0.0, atol=1e-12)
-
-
 def test_a_schedule_between_bounds_that_meet_stays_there() -> None:
     cost = ScheduleCost(4.0, 1.0, ramp=0.5, lower=torch.tensor([1.0, 1.0, 0.0]), upper=torch.tensor([1.0, 3.0, 3.0]))
     solution = solve_action(cost, MEMBERS)
@@ -425,8 +396,3 @@ def test_bounds_that_a_ramp_cannot_follow_are_flagged_in_their_case_alone() -> N
     upper[1, 1] = 1.0
     solution = solve_action(ScheduleCost(4.0, 1.0, ramp=0.5, lower=lower, upper=upper), MEMBERS)
     assert solution.certified.tolist() == [True, False, True]
-
-
-def test_a_bound_that_is_no_number_is_refused() -> None:
-    with pytest.raises(CostError, match=r"lower must not lie above upper, got 0[.]0 and nan"):
-        ScheduleCost(4.0, 1.0, upper=torch.nan)

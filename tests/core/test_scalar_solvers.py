@@ -11,7 +11,7 @@ from hypothesis import strategies
 from torch import Tensor
 
 from stakes import NewtonBisection, ProjectedGradient, Solver
-from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT, Located, global_search, spot_check_convexity
+from stakes.actions.scalar_solvers import Located, global_search, spot_check_convexity
 from stakes.errors import CostError, SettingError
 
 DOUBLE = torch.float64
@@ -89,26 +89,6 @@ def test_minimum_at_a_bound(name: str) -> None:
     assert located.sound.all()
 
 
-@every_solver
-def test_rows_do_not_influence_each_other(name: str) -> None:
-    lowest = torch.tensor([0.2, 0.5, 0.77], dtype=DOUBLE)
-    together = solve(SOLVERS[name], lambda a: (a - lowest) ** 2 + (a - lowest) ** 4, *bounds(3))
-    for row, value in enumerate(lowest):
-        alone = solve(SOLVERS[name], lambda a, v=value: (a - v) ** 2 + (a - v) ** 4, *bounds(1))
-        torch.testing.assert_close(alone.action[0], together.action[row], rtol=0.0, atol=1e-12)
-
-
-@every_solver
-def test_solvers_work_under_vmap(name: str) -> None:
-    lowest = torch.tensor([[0.2, 0.5], [0.4, 0.9]], dtype=DOUBLE)
-    lower, upper = bounds(2)
-
-    def one(row: Tensor) -> Tensor:
-        return SOLVERS[name](lambda a: torch.cosh(a - row), lower, upper).action
-
-    torch.testing.assert_close(torch.func.vmap(one)(lowest), lowest, rtol=0.0, atol=1e-8)
-
-
 # -- what a scan sees, and what it does not
 
 
@@ -147,23 +127,9 @@ def test_a_finer_scan_sees_narrower_dips() -> None:
 # -- settings
 
 
-def test_projected_gradient_takes_its_steps_and_no_more() -> None:
-    lower, upper = bounds(1)
-    located = solve(ProjectedGradient(steps=3, step_size=0.1), lambda a: (a - 0.9) ** 2, lower, upper)
-    assert located.action.item() == pytest.approx(0.9 - 0.4 * 0.8**3)  # from the middle, each step a fifth of the way
-
-
 def test_projected_gradient_diverges_beyond_the_largest_step() -> None:
     located = solve(ProjectedGradient(steps=51, step_size=1.1), lambda a: (a - 0.4) ** 2, *bounds(1))
     assert located.action.item() in (0.0, 1.0)
-
-
-@every_solver
-def test_solvers_are_values(name: str) -> None:
-    solver = SOLVERS[name]
-    assert solver == type(solver)(**vars(solver))
-    assert hash(solver) == hash(type(solver)(**vars(solver)))
-    assert isinstance(solver.tolerance, float)
 
 
 @pytest.mark.parametrize(
@@ -219,26 +185,10 @@ def test_one_valley_is_sound_and_refined() -> None:
     assert bool(located.sound.all())
 
 
-def test_a_flat_cost_is_not_sound() -> None:
-    assert not bool(global_search(lambda action: 0 * action, LOWER, UPPER, MEMBERS).sound.any())
-
-
 @pytest.mark.parametrize(("slope", "end"), [(1.0, LOWER), (-1.0, UPPER)])
 def test_the_best_action_may_lie_at_a_bound(slope: float, end: Tensor) -> None:
     located = global_search(lambda action: slope * action, LOWER, UPPER, MEMBERS)
     torch.testing.assert_close(located.action, end)
-
-
-def test_it_looks_at_as_many_actions_as_it_says() -> None:
-    looked_at = 0
-
-    def counted(action: Tensor) -> Tensor:
-        nonlocal looked_at
-        looked_at += 1
-        return rugged(action)
-
-    global_search(counted, LOWER, UPPER, MEMBERS)
-    assert ACTIONS_LOOKED_AT <= looked_at + MEMBERS.shape[-1] <= 2 * ACTIONS_LOOKED_AT
 
 
 def test_a_word_that_is_seen_to_be_wrong() -> None:

@@ -1,18 +1,14 @@
 """Schedules and allocations: closed forms and exact solvers against programs and cvxpy, gradients, limits, refusals."""
 
-from collections.abc import Callable
 from typing import Any
 
 import cvxpy
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from stakes import (
     AllocationCost,
-    ArbitrageCost,
-    Cost,
     InteriorPoint,
     ScheduleCost,
     StorageCost,
@@ -22,7 +18,7 @@ from stakes import (
 from stakes.argument_checks import unwatched
 from stakes.errors import CostError, ShapeError
 from stakes.programs.schedules import budgeted_action, ramped_action
-from stakes.programs.vector_cost import AT_BOUND, BETWEEN, PartAction, PartCosts, parameter_parts, redone, take_lists
+from stakes.programs.vector_cost import AT_BOUND, BETWEEN, PartAction, PartCosts, redone
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -241,15 +237,6 @@ def test_gradient(name: str, blind: bool) -> None:
     assert torch.autograd.gradcheck(action, (samples,), eps=1e-7, atol=1e-6, rtol=1e-4, fast_mode=True)
 
 
-@pytest.mark.parametrize("hours", [1, 2, 3])
-def test_short_days(hours: int) -> None:
-    samples, cost = days("plain", hours=hours), ScheduleCost(4.0, 1.0, 0.5, ramp=0.1)
-    solution = solve_action(cost, samples)
-    assert bool(solution.certified.all())
-    solved = cost.program(hours).solve(samples, None, TO_THE_END).action
-    torch.testing.assert_close(solution.action, solved, rtol=0.0, atol=1e-6)
-
-
 def test_the_proof_fails_elsewhere() -> None:
     samples, cost = days("plain"), COSTS["straight"]
     costs = PartCosts.of(cost, samples, None)
@@ -348,12 +335,6 @@ def test_gradient_of_an_allocation(name: str) -> None:
     )
 
 
-def test_places_that_are_alike_get_the_same() -> None:
-    samples = members(1, 9, 1).expand(1, 9, 3)
-    action = optimal_action(AllocationCost(4.0, 1.0, 3.0), samples)
-    torch.testing.assert_close(action, torch.ones(1, 3, dtype=torch.float64))
-
-
 def test_the_proof_fails_where_the_budget_does_not_bind() -> None:
     samples = members(2, 9, 4)
     costs = PartCosts.of(AllocationCost(4.0, 1.0, 100.0), samples, None)
@@ -427,27 +408,6 @@ def test_only_what_breaks_a_limit_is_solved_and_all_is_where_nobody_can_look() -
     assert redone(torch.tensor([True]), (torch.zeros(1),), solve)[0].tolist() == [0.0]
 
 
-def test_a_parameter_of_another_length() -> None:
-    with pytest.raises(ShapeError, match="short must be one number, or one for each of 4 outcomes, got 3"):
-        parameter_parts(ScheduleCost(torch.ones(3), 1.0), "short", 4, None)
-
-
-LISTED: dict[str, Callable[[Any], Cost]] = {
-    "schedule": lambda each: ScheduleCost(short=each, long=1.0, ramp=0.5),
-    "allocation": lambda each: AllocationCost(short=each, long=1.0, budget=4.0),
-    "storage": lambda each: StorageCost(price=each, short=9.0, long=0.0, power=1.0, energy=1.0),
-    "arbitrage": lambda each: ArbitrageCost(power=each, energy=2.0, quadratic=1.0),
-}
-
-
-@pytest.mark.parametrize("make", LISTED.values(), ids=COSTS)
-def test_lists_and_arrays_are_taken_as_tensors(make: Callable[[Any], Cost]) -> None:
-    samples, numbers = members(1, 4, 3), [1.0, 2.0, 3.0]
-    expected = optimal_action(make(torch.tensor(numbers, dtype=torch.float64)), samples)
-    assert torch.equal(optimal_action(make(numbers), samples), expected)
-    assert torch.equal(optimal_action(make(np.array(numbers)), samples), expected)
-
-
 def test_lists_of_anything_else_are_refused() -> None:
     with pytest.raises(CostError, match=r"short must be numbers, one for each outcome, got \['much'\]"):
         ScheduleCost(short=["much"], long=1.0)  # type: ignore[arg-type]
@@ -461,13 +421,3 @@ def test_lists_of_unequal_lengths_are_refused() -> None:
     ):
         with pytest.raises(CostError, match=r"equally many, got: .* has 2, .* has 3"):
             make()
-
-
-def test_numbers_of_numpy_are_numbers() -> None:
-    assert float(ScheduleCost(np.float32(2), np.int64(1)).short) == 2.0
-
-
-def test_what_is_a_number_already_stays_so() -> None:
-    cost = ScheduleCost(1.0, 2.0)
-    take_lists(cost)
-    assert (cost.short, cost.upper) == (1.0, None)

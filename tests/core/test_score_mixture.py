@@ -113,14 +113,6 @@ def test_a_mixture_is_proper_by_simulation() -> None:
         assert worse.mean() > 4 * worse.std() / math.sqrt(len(worse))
 
 
-def test_gradcheck() -> None:
-    generator = torch.Generator().manual_seed(3)
-    samples = torch.randn(2, 5, 3, dtype=torch.float64, generator=generator, requires_grad=True)
-    outcome = torch.randn(2, 3, dtype=torch.float64, generator=generator)
-    mixture = ScoreMixture((*PARTS, PointwiseCRPS()), (1.0, 0.5, 2.0), (0.3, 4.0, 1.0))
-    assert torch.autograd.gradcheck(lambda y: mixture(y, outcome), samples)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -144,12 +136,6 @@ def test_words_that_are_no_score(text: str, more: str) -> None:
         SettingError, match=r"^score must be energy, pointwise, total or a mixture such as energy=1,total"
     ):
         score_weights(more + text)
-
-
-@pytest.mark.parametrize("value", ["energy,energy", None, 1.0, {"energy": 1.0}])
-def test_other_things_that_are_no_score(value: Any) -> None:
-    with pytest.raises(SettingError, match=r"^score must be energy, pointwise, total or a mixture"):
-        score_weights(value)
 
 
 def test_scores_by_name() -> None:

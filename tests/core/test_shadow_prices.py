@@ -65,13 +65,6 @@ def test_limits_have_names_and_those_that_do_not_bind_cost_nothing() -> None:
     assert (found.price[found.binds] > 0.1).all()
 
 
-def test_weights_of_members_count() -> None:
-    samples, weights = members(2, 5, 3), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0], dtype=torch.float64)
-    cost = stakes.AllocationCost(short=5.0, long=1.0, budget=2.0)
-    weighted, chosen = limit_prices(cost, samples, weights=weights), limit_prices(cost, samples[:, [1, 2, 4]])
-    torch.testing.assert_close(weighted.price, chosen.price, rtol=1e-4, atol=1e-5)
-
-
 def test_a_program_without_names_of_its_own_has_numbers() -> None:
     class Unnamed(ProgramCost):
         def __init__(self) -> None:

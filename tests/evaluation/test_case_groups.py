@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from stakes.errors import SettingError, ShapeError
@@ -19,13 +18,6 @@ def test_seasons_and_hours_in_utc() -> None:
         "September to November",
     ]
     assert group_names(("hour",), 4, TIMES).tolist() == ["hour 22", "hour 00", "hour 05", "hour 06"]
-
-
-def test_every_month_has_its_season() -> None:
-    months = np.arange("2019-12", "2020-12", dtype="datetime64[M]")
-    names = group_names(("season",), 12, months)
-    assert [list(names).count(name) for name in names[::3]] == [3, 3, 3, 3]
-    assert (names.reshape(4, 3) == names[::3, None]).all()
 
 
 def test_groups_of_several_kinds() -> None:

@@ -159,11 +159,6 @@ def test_bad_arrays_are_named(change: Change, error: type[Exception], message: s
         evaluate(*change(*draw()), COST)
 
 
-def test_a_site_that_is_not_there() -> None:
-    with pytest.raises(ShapeError, match=r"members must have the site dimension 'farm', got.*'time', 'number'"):
-        evaluate(*draw(), COST, site="farm")
-
-
 # Tables
 
 
@@ -190,13 +185,6 @@ def test_tables_of_quantiles_are_no_members() -> None:
             evaluate_table(pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=columns), outcome, ShortfallCost(5.0))
     members = pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=["p1", "p2", "p3"])
     assert len(evaluate_table(members, outcome, ShortfallCost(5.0))) == 2
-
-
-def test_table_with_missing_values_of_pandas() -> None:
-    table = pd.DataFrame({"a": [1, 2, None], "b": [3, 4, 5]}, dtype="Int64")
-    found = evaluate_table(table, pd.Series([1.0, 2.0, 3.0]), COST)
-    assert found["cost"].isna().tolist() == [False, False, True]
-    assert found.attrs["missing_cases"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What a policy pays beside a forecast's actions, and how many neighbours belong together."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,6 @@ from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.headroom import headroom
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
-from stakes.evaluation.selection import Headroom
-from stakes.settings import from_plain, to_plain
 from stakes.training.policy import PolicySettings, train_policy
 
 COST = stakes.ShortfallCost(5.0)
@@ -78,13 +75,6 @@ def test_the_seed_and_the_settings_are_those_given() -> None:
     assert longer.policy_cost != first.policy_cost
 
 
-def test_one_case_and_a_block_longer_than_the_cases() -> None:
-    one = CaseTable(JUDGED.features[:1], JUDGED.outcome[:1])
-    found = headroom(COST, TRAIN, STOPPING, one, [0.5], block=100, settings=FEW)
-    assert found.cases == 1
-    assert np.isnan(found.gain[1:]).all()  # a single case has no interval
-
-
 def test_bad_costs_are_named() -> None:
     with pytest.raises(ShapeError, match=r"each of the 200 judged cases, got \(199,\)"):
         headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(199), settings=FEW)
@@ -92,14 +82,6 @@ def test_bad_costs_are_named() -> None:
         headroom(COST, TRAIN, STOPPING, JUDGED, np.full(200, np.nan), settings=FEW)
     with pytest.raises(SettingError, match="block must be a whole number"):
         headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), block=0, settings=FEW)
-
-
-def test_comes_back_from_json() -> None:
-    found = Headroom(-0.5, -0.6, -0.3, -0.9, Difference(-0.1, -0.2, 0.0), 12)
-    again = from_plain(Headroom, json.loads(json.dumps(to_plain(found), allow_nan=False)))
-    assert again == found
-    assert isinstance(again.gain, Difference)
-    assert again.sentence == found.sentence
 
 
 @pytest.mark.parametrize(
@@ -168,11 +150,6 @@ def test_cases_of_one_moment_belong_together() -> None:
     hours = pd.date_range("2020-01-01", periods=5000, freq="1h")
     assert block_length(15000, hours.repeat(3)) == 3 * 168
     assert block_length(7, hours[:1].repeat(7)) == 7
-
-
-def test_gaps_do_not_change_the_step() -> None:
-    times = pd.date_range("2020-01-01", periods=6000, freq="1h")
-    assert block_length(4500, times[:2500].append(times[4000:])) == 168
 
 
 def test_a_block_of_a_count_is_its_cube_root() -> None:

@@ -87,16 +87,6 @@ def test_a_memory_longer_than_the_block_is_measured(cases: int, kept: float, mos
     assert missed(Resampling(cases, block=7), lfilter([1.0], [1.0, -kept], noise, axis=1)) <= most
 
 
-def test_what_is_measured_costs_little_where_nothing_is_skewed_or_lasts() -> None:
-    values = normal(500, 1, 1, 100)
-    found = [mean.interval() for mean in Resampling(100).means(values)]
-    reaches = student.ppf(0.975, 99) * sem(values[:, 0, 0], axis=1)
-    widths = np.array([each.high - each.low for each in found]) / (2 * reaches)
-    assert widths.min() > 0.99
-    assert widths.mean() < 1.06
-    assert 0.02 < np.mean([each.significant for each in found]) < 0.07
-
-
 def test_the_side_of_rare_large_values_is_the_longer_one() -> None:
     values = np.exp(normal(1, 1, 60))
     mean, low, high = Resampling(60).mean(values).interval()
@@ -116,13 +106,6 @@ def test_intervals_cover_the_seed(seeds: int, most: float, groups: bool) -> None
     assert missed(Resampling(40), values[:, 0]) > 0.5
 
 
-def test_seeds_that_do_not_differ_add_nothing() -> None:
-    values = np.repeat(normal(1, 1, 60), 3, axis=1)
-    several, one = Resampling(60, 3, block=2).mean(values), Resampling(60, block=2).mean(values[:, :1])
-    assert several.interval() == pytest.approx(one.interval())
-    assert several.degrees_of_freedom == pytest.approx(one.degrees_of_freedom)
-
-
 def test_a_seed_that_is_left_leaves_the_others() -> None:
     values = normal(1, 3, 40) + np.array([[0.0], [1.0], [5.0]])
     values[:, 2] = np.nan
@@ -130,14 +113,6 @@ def test_a_seed_that_is_left_leaves_the_others() -> None:
     assert found.interval() == pytest.approx(wanted.interval())
     values[:, 1] = np.nan  # a single one varies by time alone
     assert Resampling(40, 3).mean(values).interval() == pytest.approx(Resampling(40).mean(values[:, :1]).interval())
-
-
-def test_blocks_widen_the_interval_of_dependent_cases() -> None:
-    steps = torch.randn(1, 2000, generator=torch.Generator().manual_seed(1)).cumsum(1)
-    smooth = steps - steps.mean()
-    alone, blocks = (paired_difference(smooth, torch.zeros_like(smooth), block) for block in (1, 100))
-    assert blocks.high - blocks.low > 100 * float(smooth.std()) / math.sqrt(2000)
-    assert alone.high - alone.low > 0.5 * (blocks.high - blocks.low)  # the memory is measured
 
 
 def test_a_daily_rhythm_is_not_taken_for_noise() -> None:
@@ -182,23 +157,6 @@ def test_a_region_that_a_single_stretch_of_time_knows_has_no_interval() -> None:
     nothing = Resampling(20).mean(np.ones((1, 1, 20)), np.zeros((1, 1, 20), bool)).interval()
     assert np.isnan(nothing).all()
     assert not nothing.significant
-
-
-def test_groups_widen_the_interval_where_they_differ() -> None:
-    values = normal(3, 2, 100) + np.array([-1.0, 0.0, 1.0])[:, None, None]
-    apart = Resampling(100, 2, 3).mean(values).interval()
-    together = Resampling(100, 6, 1).mean(values.reshape(1, 6, 100)).interval()
-    assert apart.mean == pytest.approx(together.mean)
-    assert apart.high - apart.low > 1.2 * (together.high - together.low)
-
-
-def test_paired_interval_is_narrower_than_an_unpaired_one() -> None:
-    shared, noise = normal(2, 1, 1, 400)
-    better = shared - 0.1 + 0.1 * noise
-    first, second = (Resampling(400).mean(values) for values in (better, shared))
-    assert (first - second).error == pytest.approx(0.1 * Resampling(400).mean(noise).error, rel=1e-6)
-    assert 5 * (first - second).error < math.hypot(first.error, second.error)
-    assert (first - second).interval().significant
 
 
 def test_interval_of_a_ratio_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -269,11 +227,6 @@ def test_means_of_many_are_those_of_each() -> None:
         wanted = resampling.mean(each)
         assert found.estimate == pytest.approx(wanted.estimate, abs=1e-12)
         np.testing.assert_allclose(replicates(found), replicates(wanted), atol=1e-12)
-
-
-def test_many_cases_take_little_time() -> None:
-    found = Resampling(200_003).mean(normal(1, 1, 200_003))
-    assert found.error == pytest.approx(200_003**-0.5, rel=0.01)
 
 
 def test_means_and_deviations_of_what_is_finite() -> None:

@@ -127,14 +127,6 @@ def test_no_gradient_and_no_interior_at_a_bound() -> None:
     assert (found["action"].item(), found["interior"].item(), found["gradient"].item()) == (2.0, 0.0, 0.0)
 
 
-def test_foresight_has_no_regret_and_no_gap() -> None:
-    _, outcome = draw()
-    found = Assessor(ShortfallCost(4.0))(outcome[:, None].expand(-1, 5, -1), outcome)
-    for name in ("foresight_regret", "gap", "energy_score", "error", "spread"):
-        torch.testing.assert_close(found[name], torch.zeros(12, dtype=DOUBLE), atol=1e-12, rtol=0.0)
-    assert (found["pit"] == 0.5).all()
-
-
 def test_of_the_total_by_hand() -> None:
     members = torch.tensor([[[1.0], [2.0], [2.0], [4.0]]])
     found = Assessor(NewsvendorCost(1.0, 1.0, 0.0, 9.0))(members, torch.tensor([[2.0]]))
@@ -194,11 +186,6 @@ def test_tail_score(cost: Any, threshold: float, side: str) -> None:
     assert (found.threshold, found.side) == (threshold, side)
 
 
-def test_no_tail_without_a_threshold() -> None:
-    assert tail_score(ShortfallCost(4.0)) is None
-    assert tail_score(ProtectionCost(torch.zeros(3), 0.4)) is None
-
-
 @pytest.mark.parametrize("sites", [1, 3])
 def test_parts_give_the_same(monkeypatch: pytest.MonkeyPatch, sites: int) -> None:
     members, outcome = draw(sites=sites)
@@ -215,12 +202,6 @@ def test_shapes_are_checked() -> None:
     for members, outcome in (((4, 3), (4, 1)), ((4, 3, 1), (4, 2)), ((4, 3, 1), (5, 1))):
         with pytest.raises(ShapeError, match="cases, members, sites"):
             Assessor(ShortfallCost(4.0))(torch.rand(members), torch.rand(outcome))
-
-
-def test_metrics_carry_no_graph() -> None:
-    members, outcome = draw()
-    found = Assessor(ShortfallCost(4.0))(members.requires_grad_(), outcome)
-    assert not any(values.requires_grad for values in found.values())
 
 
 @pytest.mark.parametrize("sites", [1, 2])

@@ -81,12 +81,6 @@ def test_half_a_per_cent_more_is_what_a_better_score_may_cost() -> None:
     assert not tried(0.051, -0.1).accepted
 
 
-def test_costs_below_zero_are_no_obstacle() -> None:
-    held = JudgedCases(-HELD.cost, HELD.score)
-    better = JudgedCases(held.cost - 0.5, held.score)
-    assert judged_candidate("linear", better, BELOW, held, block=1, level=0.99).accepted
-
-
 def test_a_forecast_like_the_one_below_is_not_accepted() -> None:
     candidate = judged_candidate("network", HELD, BELOW, HELD, block=1, level=0.99)
     assert (candidate.accepted, candidate.why) == (False, "it is the same forecast")
@@ -201,13 +195,6 @@ def test_a_candidate_without_a_test() -> None:
         None,
         "12 cases are too few",
     )
-
-
-def test_candidates_on_test_cases() -> None:
-    selected = JudgedCases(HELD.cost[:100] - 1, HELD.score[:100])
-    found = candidate_on_test("climatology", JudgedCases(HELD.cost[:100], HELD.score[:100]), selected, 200)
-    assert found.cost == pytest.approx(HELD.cost[:100].mean())
-    assert found.cost_change == pytest.approx((-1.0, -1.0, -1.0))
 
 
 def test_as_a_table_and_as_a_file() -> None:

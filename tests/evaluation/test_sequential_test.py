@@ -100,14 +100,6 @@ def test_a_change_is_noticed(change: Any, question: str, at_most: int) -> None:
     assert np.median(noticed) <= at_most
 
 
-def test_a_late_change_is_noticed() -> None:
-    new = normal(400, 1)
-    new[300:] += 1.0
-    (answer,) = (each for each in watch_errors(seen(normal(300, 0)), seen(new)).left if each.name == "bias")
-    assert answer.noticed is not None
-    assert 300 < answer.noticed < 360
-
-
 def test_only_dearer_decisions_are_an_alarm() -> None:
     past, dearer = (seen(np.zeros(200), generator.exponential(size=200)) for generator in _generators(2))
     cheaper = dearer._replace(excess=dearer.excess - 1)
@@ -131,14 +123,6 @@ def test_a_block_is_one_bet() -> None:
     assert (copied.past_blocks, copied.new_blocks, copied.waiting) == (100, 59, 4)
     assert [answer.noticed for answer in copied.left] == [7 * (answer.noticed or 0) for answer in single.left]
     assert single.left
-
-
-def test_numbers_for_people() -> None:
-    past, new = SeenErrors(np.full(4, 0.5), np.full(4, 1.0)), SeenErrors(ndtr([2.0, -2.0]), np.array([3.0, 4.0]))
-    bias, spread, cost = watch_errors(past, new).answers
-    assert (bias.past, bias.new) == pytest.approx((0.5, 0.5))
-    assert (spread.past, spread.new) == pytest.approx((0.0, 2.0))
-    assert (cost.past, cost.new) == pytest.approx((1.0, 3.5))
 
 
 def test_no_new_case_is_no_alarm() -> None:

@@ -29,12 +29,6 @@ def test_more_differences_have_wider_bounds_and_copies_do_not() -> None:
     assert (alone < upper_bounds(many)).all()  # the others have bounds too
 
 
-def test_a_constant_is_its_own_bound() -> None:
-    assert upper_bounds(np.full((2, 30), -0.5)).tolist() == [-0.5, -0.5]
-    mixed = np.vstack([np.full(30, -0.5), noise(1, 30)[0]])
-    assert upper_bounds(mixed)[0] == -0.5
-
-
 def test_blocks_are_what_is_resampled() -> None:
     means = noise(2, 25)
     assert upper_bounds(np.repeat(means, 7, axis=1), block=7) == pytest.approx(upper_bounds(means))

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,10 +44,6 @@ def test_what_it_holds(study: Study) -> None:
         np.testing.assert_array_equal(study.quantile(level, 0.0), wanted)
 
 
-def test_weights_are_found_in_spite_of_their_rounding(study: Study) -> None:
-    np.testing.assert_array_equal(study.values("gap", 0.1 + 0.2), study.values("gap", 0.3))
-
-
 def test_means_equal_numpy(study: Study) -> None:
     high = study.cases["observed_high"].values[0][:, None]
     for parameter, place in ((1.0, 0), (5.0, 1)):
@@ -60,14 +55,6 @@ def test_means_equal_numpy(study: Study) -> None:
         np.testing.assert_allclose(study.seed_means("cost", 0.3, parameter, "high"), wanted)
     wanted = study.forecasts["gap"].values[0, :, 1].mean(-1).reshape(-1)
     np.testing.assert_allclose(study.seed_means("gap", 0.3), wanted)
-
-
-def test_differences_between_weights_are_paired(study: Study) -> None:
-    difference = study.mean("gap", 0.3) - study.mean("gap", 0.0)
-    together = study.resampling.mean(study.values("gap", 0.3) - study.values("gap", 0.0))
-    assert difference.estimate == pytest.approx(together.estimate)
-    assert difference.error == pytest.approx(together.error)
-    np.testing.assert_allclose(difference.interval(), together.interval())
 
 
 def test_a_seed_that_failed_at_one_weight_makes_no_difference(make_study: MakeStudy) -> None:
@@ -185,22 +172,6 @@ def test_damaged_files_are_refused(study: Study, tmp_path: Path, damaged: str, d
         file.unlink()
     else:
         file.write_bytes(content[damage])
-    with pytest.raises(StudyError, match="cannot be read"):
-        Study.load(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["forecasts.parquet", "cases.parquet", "study.json"])
-def test_a_pipe_is_not_waited_for(study: Study, tmp_path: Path, name: str) -> None:
-    study.save(tmp_path)
-    (tmp_path / name).unlink()
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(StudyError, match="must be a regular file"):
-        Study.load(tmp_path)
-
-
-def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> None:
-    study.save(tmp_path)
-    (tmp_path / "study.json").write_text("[]")
     with pytest.raises(StudyError, match="cannot be read"):
         Study.load(tmp_path)
 

@@ -1,7 +1,5 @@
 """The selected weight without asking, clause by clause."""
 
-import json
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +12,7 @@ from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, paired_difference
-from stakes.evaluation.selection import Frontier, FrontierPoint, frontier
-from stakes.settings import from_plain, to_plain
+from stakes.evaluation.selection import FrontierPoint, frontier
 
 WEIGHTS = (0.0, 0.3, 0.6, 0.9)
 BASE = np.random.default_rng(0).gamma(2.0, size=400)
@@ -44,11 +41,6 @@ def test_takes_the_cheapest_weight_within_the_tolerance() -> None:
     assert chosen(cost, score, tolerance=0.1) == 0.0
 
 
-def test_the_cheapest_need_not_have_the_largest_weight() -> None:
-    assert chosen([-0.1, -0.3, -0.2], [0.0] * 3) == 0.6
-    assert chosen([-0.3, -0.2, -0.1], [0.0] * 3) == 0.3
-
-
 def test_a_weight_whose_interval_reaches_zero_is_not_selected() -> None:
     assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=0.05) > 0
     assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=1.0) == 0.0
@@ -68,13 +60,6 @@ def test_one_standard_error_is_that_of_the_paired_difference() -> None:
     error = 0.05 * (NOISE[1] - NOISE[2]).std() / np.sqrt(400)
     for share, expected in ((0.85, 0.3), (1.15, 0.6)):
         assert chosen([-0.2 + share * error, -0.2, 0.0], [0.0] * 3) == expected
-
-
-def test_a_tie_goes_to_the_smallest_weight() -> None:
-    cost = rows([-0.2, -0.2, -0.2], noise=0.0)
-    assert limited(WEIGHTS, cost, rows([0.0] * 3)).chosen == 0.3
-    same = np.ones((4, 50))
-    assert limited(WEIGHTS, same, same).chosen == 0.0
 
 
 def test_a_score_exactly_at_the_tolerance_is_allowed() -> None:
@@ -171,11 +156,6 @@ def test_too_few_cases_show_nothing(cases: int) -> None:
     assert found.block == min(3, cases)
     assert f"judged on {cases} case" in found.reason
     assert not found.points[1].cheaper
-
-
-def test_a_block_longer_than_the_cases_is_all_of_them() -> None:
-    found = limited(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=10**6)
-    assert (found.block, found.chosen) == (400, 0.0)
 
 
 def test_a_mean_score_of_zero_has_no_per_cent() -> None:
@@ -303,23 +283,6 @@ def test_only_the_weights_that_the_score_allows_are_tested_together() -> None:
     assert limited(np.arange(10) / 10, cost, np.ones_like(score)).chosen == 0.0
 
 
-def test_a_frontier_without_bounds_still_loads() -> None:
-    found = to_plain(limited(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3)))
-    for point in found["points"]:
-        del point["cost_bound"]
-    assert from_plain(Frontier, found).chosen == 0.3
-
-
-def test_comes_back_from_json() -> None:
-    cost = rows([-0.1, -0.2, np.nan])
-    found = limited(WEIGHTS, cost, rows([0.0, 0.03, 0.0]))
-    again = from_plain(Frontier, json.loads(json.dumps(to_plain(found), allow_nan=False)))
-    assert again == found
-    assert isinstance(again.points[1].cost_change, Difference)
-    assert again.points[1].cost_change.significant
-    assert replace(again, chosen=0.9) != found
-
-
 def test_table() -> None:
     cost = rows([-0.1, -0.2, np.nan])
     found = limited(WEIGHTS, cost, rows([0.01, 0.03, 0.0]))
@@ -335,15 +298,6 @@ def test_table() -> None:
     assert only_failed["cost"].dtype == np.float64
 
 
-def test_no_limit_on_the_score_by_default() -> None:
-    cost, score = rows([-0.1, -0.2, -0.3]), rows([0.1, 0.2, 0.3])
-    judged = frontier(WEIGHTS, cost, score)
-    assert (judged.chosen, judged.tolerance) == (0.9, None)
-    assert all(point.allowed for point in judged.points)
-    assert "allowed" not in judged.reason
-    assert limited(WEIGHTS, cost, score).chosen == 0.0
-
-
 def test_weights_that_forecast_the_same_are_one_candidate() -> None:
     cost, score = rows([-0.2, 0.0, 0.0]), rows([0.0, 0.0, 0.0])
     cost[2], score[2] = cost[1], score[1]
@@ -352,9 +306,3 @@ def test_weights_that_forecast_the_same_are_one_candidate() -> None:
     assert [(point.weight, point.also) for point in judged.points] == [(0.0, (0.9,)), (0.3, (0.6,))]
     assert judged.chosen == 0.3
     assert "One weight was tested" in judged.reason
-
-
-def test_weights_that_failed_are_not_the_same() -> None:
-    cost, score = rows([-0.2, 0.0, 0.0]), rows([0.0, 0.0, 0.0])
-    cost[2:] = np.nan
-    assert [point.failed for point in frontier(WEIGHTS, cost, score).points] == [False, False, True, True]

@@ -77,19 +77,6 @@ def test_draws_are_differentiable_as_finite_differences_say() -> None:
     assert torch.autograd.gradcheck(lambda raw: FactorHead(1).forecast(raw).draw(3, noise()), (raw,))
 
 
-def test_other_units() -> None:
-    forecast = FactorHead(2).forecast(output())
-    shift, unit = torch.tensor([10.0, -5.0]).double(), torch.tensor([100.0, 0.5]).double()  # of each series
-    torch.testing.assert_close(
-        forecast.in_units(shift, unit).draw(4, noise()), shift + unit * forecast.draw(4, noise())
-    )
-    torch.testing.assert_close(forecast.in_units(1.0, 2.0).covariance(), 4 * forecast.covariance())
-
-
-def test_half_precision_is_drawn_in_single() -> None:
-    assert FactorHead(2).forecast(output().half()).draw(2).dtype == torch.float32
-
-
 def test_bad_use() -> None:
     with pytest.raises(SettingError, match="factors must be a whole number of at least 0, got -1"):
         FactorHead(-1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
-from stakes.integrations.field_view import FieldView, field_view, seen_variables
+from stakes.integrations.field_view import field_view, seen_variables
 
 GRID = 12
 PARTS = (slice(0, 5), slice(5, 6), slice(6, GRID))
@@ -85,10 +85,6 @@ def test_no_wind_has_no_gradient_and_no_nan() -> None:
     view = field_view(points=[0], means=[0, 0], scales=[1, 1], variables=["u", "v"])
     (gradient,) = torch.autograd.grad(view(calm).sum(), calm)
     assert torch.equal(gradient, torch.zeros_like(calm))
-
-
-def test_nothing_of_it_is_kept_in_a_checkpoint() -> None:
-    assert not FieldView(torch.tensor([1]), None, [0.0], [1.0]).state_dict()
 
 
 def test_variables_by_name() -> None:

@@ -141,12 +141,6 @@ def test_two_processes_have_the_numbers_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(bins, tuple(reliability.compute()))
 
 
-@pytest.mark.filterwarnings("ignore:The ``compute`` method:UserWarning")
-def test_without_cases_there_are_no_bins_and_no_means() -> None:
-    assert len(CostReliability(COST).compute().cases) == 0
-    assert DecisionMetric(COST).compute()["cost"].isnan()
-
-
 def test_the_figure_has_a_point_for_each_bin() -> None:
     for bins in (1, 5):
         reliability = CostReliability(COST, bins)
@@ -156,10 +150,6 @@ def test_the_figure_has_a_point_for_each_bin() -> None:
         torch.testing.assert_close(torch.tensor(points.get_ydata()), reliability.compute().realised.reshape(-1))
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
     assert reliability.plot(ax=axes) == (figure, axes)
-
-
-def test_a_cost_may_be_text() -> None:
-    assert DecisionMetric("imbalance:short=4,long=1,lower=0,upper=3").cost == COST
 
 
 def test_what_makes_no_metric_is_refused_in_one_sentence() -> None:

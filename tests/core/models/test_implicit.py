@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from stakes import ImplicitModel, energy_score
-from stakes.errors import SettingError
 from stakes.training.replicas import structure
 
 DOUBLE = torch.float64
@@ -64,30 +63,6 @@ def test_samples_are_the_members_of_the_noise_that_was_drawn() -> None:
     samples = model.sample(features, 7, torch.Generator().manual_seed(3))
     torch.testing.assert_close(samples, model.outcome_scaling.restore(by_hand(model, features, noise)))
     assert not samples.requires_grad
-
-
-def test_noise_is_drawn_by_name_and_from_the_generator() -> None:
-    model = fitted()
-    noise = model.draw_noise(5, 7, torch.Generator().manual_seed(0))
-    assert {name: tuple(values.shape) for name, values in noise.items()} == {"members": (5, 7, 4)}
-    assert torch.equal(noise["members"], model.draw_noise(5, 7, torch.Generator().manual_seed(0))["members"])
-    assert noise["members"].dtype == DOUBLE
-
-
-@pytest.mark.parametrize("budget", [1, 10_000, None])
-def test_chunks_of_cases_with_shared_noise_give_the_same_members(budget: int | None) -> None:
-    model = fitted()
-    features = 100 + torch.randn(9, 3, dtype=DOUBLE)
-    whole, chunked = (
-        model.sample(features, 50, torch.Generator().manual_seed(0), share_noise=True, memory_budget=memory)
-        for memory in (1 << 30, budget)
-    )
-    torch.testing.assert_close(chunked, whole)
-
-
-def test_the_paper_has_five_layers_of_fifty() -> None:
-    linears = [layer for layer in ImplicitModel(3, 2).network.layers if hasattr(layer, "weight")]
-    assert [tuple(layer.weight.shape) for layer in linears] == [(50, 11), *[(50, 50)] * 4, (2, 50)]
 
 
 # The linear part
@@ -152,9 +127,3 @@ def test_training_bends_the_line() -> None:
         score().backward()
         optimiser.step()
     assert score().item() < 0.7 * before
-
-
-@pytest.mark.parametrize("name", ["features", "outcomes", "noise", "hidden", "layers"])
-def test_bad_sizes_are_named(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name} must be a whole number of at least 1"):
-        ImplicitModel(**({"features": 1, "outcomes": 1} | {name: 0}))

@@ -41,11 +41,6 @@ def test_members_are_the_ridge_forecast_and_whole_residual_vectors() -> None:
     assert len(distance.argmin(-1).unique()) > 6  # every case draws for itself
 
 
-def test_dependence_between_outcomes_is_kept() -> None:
-    members = fitted().sample(table(1)[0], 300)[0]
-    assert torch.corrcoef(members.mT)[0, 1] < -0.99
-
-
 def test_shared_noise_uses_every_residual_before_any_comes_again() -> None:
     model = fitted(residuals=300)
     members = model.sample(table(2)[0], 650, torch.Generator().manual_seed(0), share_noise=True)
@@ -62,17 +57,6 @@ def test_few_and_many_rows(rows: int, residuals: int) -> None:
     assert (counts.min(), counts.max()) == ((2, 3) if rows == 40 else (1, 1))
 
 
-def test_the_choice_of_residuals_is_the_same_every_time() -> None:
-    torch.manual_seed(0)
-    first = fitted(400, 50)
-    torch.manual_seed(1)
-    assert torch.equal(first.residuals, fitted(400, 50).residuals)
-
-
-def test_there_is_nothing_to_train() -> None:
-    assert list(fitted().parameters()) == []
-
-
 def test_residuals_beat_a_constant_spread_where_they_are_skewed() -> None:
     model, (x, y) = fitted(), table(400, seed=1)
     members = model.sample(x, 100, torch.Generator().manual_seed(0))
@@ -87,15 +71,6 @@ def test_bad_sizes_are_named(name: str) -> None:
         LinearModel(**({"features": 1, "outcomes": 1} | {name: 0}))
     with pytest.raises(SettingError, match="gap must be a whole number of at least 0"):
         LinearModel(1, 1, gap=-1)
-
-
-def test_without_features_it_is_climatology() -> None:
-    features, outcome = torch.rand(60, 3), torch.rand(60, 2)
-    model = LinearModel(3, 2, residuals=60, constant=True)
-    model.fit_scaling(features, outcome)
-    members = model.sample(torch.rand(4, 3), 60, torch.Generator().manual_seed(0), share_noise=True)
-    for case in members:  # whole vectors of outcomes, each once
-        torch.testing.assert_close(case[case[:, 0].argsort()], outcome[outcome[:, 0].argsort()])
 
 
 def two_features(rows: int, outcomes: int) -> tuple[Tensor, Tensor]:
@@ -180,15 +155,6 @@ def test_the_coefficients_are_those_of_scikit_learn(rows: int, features: int) ->
     np.testing.assert_allclose(found.bias, ridge.intercept_, rtol=1e-6, atol=1e-7)
 
 
-def test_many_more_features_than_rows_take_no_longer_than_rows_ask() -> None:
-    """The gram matrix of 20,000 features would have 3 GB, and its decomposition would take hours."""
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(12, 20_000, generator=generator, dtype=torch.float64)
-    start = fit_linear_start(features, features[:, :1])
-    dual = Ridge(alpha=start.penalty, solver="svd").fit(features.numpy(), features[:, 0].numpy())
-    np.testing.assert_allclose(start.weight[0].numpy(), dual.coef_.reshape(-1), atol=1e-10)
-
-
 @pytest.mark.parametrize("gap", [0, 1, 7])
 def test_residuals_are_out_of_fold_with_a_gap(gap: int) -> None:
     x, y = regression(83)
@@ -232,32 +198,11 @@ def test_a_known_truth_is_found() -> None:
     torch.testing.assert_close(factors, root.double(), atol=0.03, rtol=0)
 
 
-def test_residuals_of_rows_that_were_fitted_would_be_too_small() -> None:
-    x, y = regression(60, features=20)
-    found = fit_linear_start(x, y)
-    fitted = y - x @ found.weight.mT - found.bias
-    assert found.residuals.square().mean() > 1.3 * fitted.square().mean()
-
-
 def test_single_precision_and_float64_agree() -> None:
     x, y = regression(300)
     once, twice = fit_linear_start(x.float(), y.float()), fit_linear_start(x, y)
     assert once.weight.dtype == once.residuals.dtype == DOUBLE
     torch.testing.assert_close(once.weight, twice.weight, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("rows", "gap"), [(1, 0), (1, 3), (2, 0), (3, 100), (9, 4), (10, 0)])
-def test_few_rows_and_large_gaps(rows: int, gap: int) -> None:
-    x, y = regression(rows)
-    found = fit_linear_start(x, y, gap)
-    assert found.residuals.shape == y.shape
-    for values in (found.weight, found.bias, found.residuals, residual_factors(found.residuals)[0]):
-        assert values.isfinite().all()
-
-
-def test_one_row_is_forecast_as_the_mean() -> None:
-    found = fit_linear_start(torch.tensor([[2.0]]), torch.tensor([[5.0]]))
-    assert (found.weight.item(), found.bias.item(), found.residuals.item()) == (0.0, 5.0, 5.0)
 
 
 def test_constant_and_equal_columns() -> None:

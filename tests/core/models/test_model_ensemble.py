@@ -52,11 +52,6 @@ def test_members_are_those_of_each_model_from_its_own_seed(share_noise: bool) ->
     assert not torch.equal(apart[0], apart[1])
 
 
-def test_models_without_a_share_are_left_out() -> None:
-    ensemble, features = models(3), rows(4)
-    assert torch.equal(pooled_members(ensemble, features, 2, SEED), pooled_members(ensemble[:2], features, 2, SEED))
-
-
 def test_a_row_does_not_depend_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_ensemble, "_MEMBERS_AT_ONCE", {"cpu": 4 * 6})  # four rows of a model at a time
     ensemble, features = models(2), rows(11)
@@ -73,14 +68,6 @@ def test_a_row_has_the_same_members_at_every_place_up_to_rounding() -> None:
     order = torch.randperm(11, generator=torch.Generator().manual_seed(1))
     moved, whole = (pooled_members(ensemble, each, 12, SEED) for each in (features[order], features))
     torch.testing.assert_close(moved, whole[order], rtol=1e-5, atol=1e-6)
-
-
-def test_shared_noise_gives_equal_rows_equal_members() -> None:
-    ensemble, features = models(2), rows(1).expand(3, -1)
-    shared = pooled_members(ensemble, features, 10, SEED)
-    torch.testing.assert_close(shared[0], shared[1], rtol=1e-5, atol=1e-6)
-    fresh = pooled_members(ensemble, features, 10, SEED, share_noise=False)
-    assert not torch.allclose(fresh[0], fresh[1], rtol=1e-2)
 
 
 def test_seeds_decide_the_members() -> None:
@@ -103,8 +90,3 @@ def test_parts_hold_every_row_once(share_noise: bool, monkeypatch: pytest.Monkey
         assert torch.equal(members, expected)
     together = torch.cat([members for _, members in parts])
     assert torch.equal(together, pooled_members(ensemble, features, 10, SEED, share_noise=share_noise)) is share_noise
-
-
-def test_there_are_no_parts_without_rows_or_models() -> None:
-    assert list(pooled_parts(models(1), rows(0), 10, SEED)) == []
-    assert list(pooled_parts([], rows(3), 10, SEED)) == []

@@ -68,12 +68,6 @@ def test_perceptron_is_linear_maps_with_relu_between() -> None:
     assert network.widest == 5
 
 
-@pytest.mark.parametrize("name", ["inputs", "outputs", "hidden", "layers"])
-def test_widths_below_one_are_named(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name} must be a whole number of at least 1"):
-        Perceptron(**({"inputs": 1, "outputs": 1, "hidden": 1, "layers": 1} | {name: 0}))
-
-
 def test_time_embedding_holds_sines_and_cosines_of_rising_frequency() -> None:
     time = torch.tensor([0.0, 0.37], dtype=torch.float64)
     embedded = sinusoidal_embedding(time, 6)
@@ -104,26 +98,6 @@ def test_restored_values_are_the_values() -> None:
     torch.testing.assert_close(scaling.restore(scaling.standardise(members)), members, rtol=1e-12, atol=0.0)
 
 
-def test_unfitted_scaling_changes_nothing() -> None:
-    values = torch.rand(5, 2)
-    assert torch.equal(Scaling(2).standardise(values), values)
-    assert torch.equal(Scaling(2).restore(values), values)
-
-
-@pytest.mark.parametrize("value", [273.15, 101325.1, 0.0])
-def test_a_constant_column_keeps_scale_one(value: float) -> None:
-    scaling = fitted(torch.full((1000, 1), value))
-    assert scaling.scale.item() == 1
-    assert scaling.mean.item() == pytest.approx(value)
-
-
-def test_mean_and_scale_are_saved() -> None:
-    scaling, other = fitted(torch.rand(20, 2)), Scaling(2)
-    other.load_state_dict(scaling.state_dict())
-    assert torch.equal(other.mean, scaling.mean)
-    assert torch.equal(other.scale, scaling.scale)
-
-
 @pytest.mark.parametrize("values", [torch.rand(5), torch.rand(5, 3), torch.rand(0, 2), torch.rand(2, 5, 2)])
 def test_values_of_another_shape_are_refused(values: torch.Tensor) -> None:
     with pytest.raises(ShapeError, match=r"scaling needs values of shape \(N, 2\), got"):
@@ -134,11 +108,6 @@ def test_values_of_another_shape_are_refused(values: torch.Tensor) -> None:
 def test_values_that_are_not_finite_are_refused(bad: float) -> None:
     with pytest.raises(NonFiniteError, match="values for scaling must be finite, got 1"):
         Scaling(2).fit(torch.tensor([[0.0, 1.0], [bad, 1.0]]))
-
-
-def test_columns_that_do_not_fit_are_named() -> None:
-    with pytest.raises(ShapeError, match=r"expected 2 columns, \(..., columns\), got shape \(4, 3\)"):
-        Scaling(2).standardise(torch.rand(4, 3))
 
 
 @pytest.mark.parametrize("width", [0, -1, 1.5, None])

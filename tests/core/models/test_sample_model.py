@@ -87,15 +87,6 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_normal_noise_has_the_type_and_the_shape(dtype: torch.dtype) -> None:
-    like = torch.zeros(1, dtype=dtype)
-    drawn = draw_normal(like, 3, 4, 5, generator=seeded())
-    assert (drawn.shape, drawn.dtype) == ((3, 4, 5), dtype)
-    assert torch.equal(drawn, draw_normal(like, 3, 4, 5, generator=seeded()))
-    assert not torch.equal(drawn, draw_normal(like, 3, 4, 5, generator=torch.Generator().manual_seed(1)))
-
-
 @pytest.mark.parametrize(("members", "width"), [(8, 2), (40, 8), (501, 3)])
 def test_shared_noise_of_enough_members_has_mean_zero_and_covariance_one(members: int, width: int) -> None:
     noise = draw_shared(torch.zeros(1, dtype=torch.float64), members, width, seeded())
@@ -103,11 +94,6 @@ def test_shared_noise_of_enough_members_has_mean_zero_and_covariance_one(members
     torch.testing.assert_close(noise.mean(1), torch.zeros(1, width, dtype=torch.float64), rtol=0.0, atol=1e-12)
     covariance = noise[0].T @ noise[0] / members
     torch.testing.assert_close(covariance, torch.eye(width, dtype=torch.float64), rtol=0.0, atol=1e-10)
-
-
-def test_shared_noise_of_few_members_is_left_as_drawn() -> None:
-    like = torch.zeros(1)
-    assert torch.equal(draw_shared(like, 7, 2, seeded()), draw_normal(like, 1, 7, 2, generator=seeded()))
 
 
 def test_balancing_is_a_linear_map_of_the_draw() -> None:
