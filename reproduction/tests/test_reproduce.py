@@ -3,8 +3,10 @@
 import io
 import json
 import shutil
+import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 import xarray as xr
 from tiny_reproduction import EXECUTION, tiny_studies
 
+from reproduction import studies as assessment
 from reproduction.__main__ import main
 from reproduction.claims.judging import all_claims
 from reproduction.figures.all_figures import all_figures
@@ -29,7 +32,6 @@ from stakes.files import write_json
 from stakes.settings import to_plain
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
-
 WANTED = {
     "synthetic": Reproduction("synthetic", quick=True),
     "wind": Reproduction("wind", quick=True, model="implicit"),
@@ -295,3 +297,75 @@ def test_progress_is_a_line_and_on_a_terminal_a_bar(
         report(3, 7)
     assert stream.getvalue().startswith("evaluating\n") == (not quiet)
     assert ("3/7" in stream.getvalue()) == (terminal and not quiet)
+
+
+DRIVER = Path(__file__).with_name("interrupted_reproduction.py")
+INTERRUPTED = "stakes: interrupted; what is done is kept, and the same command goes on from there"
+
+
+def what_came_of_it(folder: Path) -> dict[str, Any]:
+    """All but what depends on the clock: the provenance, and the claim about computing time."""
+    found: dict[str, Any] = json.loads((folder / "what_came_of_it.json").read_text())
+    del found["provenance"], found["claims"]["O1"]
+    return found
+
+
+STARTS: dict[str, tuple[int, int, list[str]]] = {  # exit code, runs evaluated by then, and what was said
+    "whole": (0, 4, ["training 4 models", "evaluating 1 study", "drawing and judging"]),
+    "training": (130, 0, ["training 4 models", INTERRUPTED]),
+    "evaluation": (130, 1, ["training 4 models", "evaluating 1 study", INTERRUPTED]),
+    "killed": (-9, 2, ["evaluating 1 study"]),
+    "end": (0, 4, ["evaluating 1 study", "drawing and judging"]),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.soak
+def test_interruptions_and_a_kill_leave_the_same_results(tmp_path: Path) -> None:
+    result = subprocess.run([sys.executable, str(DRIVER), str(tmp_path)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert {name: start["code"] for name, start in said.items()} == {name: STARTS[name][0] for name in STARTS}
+    for name, (_, evaluated, steps) in STARTS.items():
+        estimate, *lines = said[name]["errors"].splitlines()
+        assert estimate.startswith("a reduced run (--quick) of 4 models: about ")
+        assert lines == steps
+        assert said[name]["evaluated"] == evaluated
+    assert what_came_of_it(tmp_path / "interrupted") == what_came_of_it(tmp_path / "whole")
+    for name in ("summary.parquet", "studies/synthetic-diffusion-main/forecasts.parquet"):
+        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_damaged_study_is_evaluated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tiny_studies():
+        (planned,) = Reproduction("synthetic", quick=True).planned()
+        whole = run_studies([planned], tmp_path, EXECUTION)[planned.key]
+    folder = tmp_path / "studies" / str(planned.key)
+    found = {file: file.read_bytes() for file in folder.iterdir()}
+    loads = 0
+    cost = whole.values("cost", 0.9)
+    evaluated = assessment.evaluated_run
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal loads
+        loads += 1
+        return evaluated(*arguments)
+
+    monkeypatch.setattr(assessment, "evaluated_run", counted)
+    damages = {"forecasts.parquet": 0.5, "cases.parquet": 0.9, "study.json": 0.5}
+    for name, share in damages.items():
+        file = folder / name
+        file.write_bytes(found[file][: int(share * len(found[file]))])
+        assert (run_studies([planned], tmp_path, EXECUTION)[planned.key].values("cost", 0.9) == cost).all()
+        assert {file: file.read_bytes() for file in folder.iterdir()} == found
+    assert loads == 4 * len(damages)
+    assert (run_studies([planned], tmp_path, EXECUTION)[planned.key].values("cost", 0.9) == cost).all()
+    assert loads == 4 * len(damages), "a study that is whole is taken as it is"
+
+
+def test_a_study_of_other_settings_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    with tiny_studies():
+        (planned,) = Reproduction("synthetic", quick=True).planned()
+        other = replace(planned, grid={**planned.grid, "seed": (0,)})
+        studies = [run_studies([each], tmp_path, EXECUTION)[planned.key] for each in (planned, other, planned)]
+        assert [study.seeds for study in studies] == [2, 1, 2]

@@ -53,6 +53,14 @@ def test_a_battery_that_knows_the_day_never_pays_more() -> None:
     assert bool((knowing < causal - 1e-3).any())
 
 
+def test_numbers_are_not_rounded_to_single_precision() -> None:
+    # sums in the thousands, of which a difference of 0.1 is left: eight digits of a price would not do
+    cost = StorageCost(price=1.0, short=1.3, long=0.3, power=1e-3, energy=1e-3, efficiency=1.0)
+    spilled = cost(torch.zeros(2, dtype=torch.float64), torch.tensor([4000.0, 4000.0], dtype=torch.float64))
+    torch.testing.assert_close(spilled - 2400.0, torch.tensor(-0.3e-3, dtype=torch.float64), rtol=0.0, atol=1e-6)
+    assert StorageCost(price=0.3, short=0.3 + 1e-12, long=0.0, power=1.0, energy=1.0).short > 0.3
+
+
 def test_a_causal_battery_by_hand() -> None:
     cost = StorageCost(price=0.0, short=3.0, long=0.5, power=1.0, energy=2.0, efficiency=0.5)
     action, made = torch.ones(1, 3), torch.tensor([[3.0, 1.0, 0.0]])

@@ -11,8 +11,129 @@ import xarray as xr
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.task import TaskData
 from reproduction.tasks.wind import WindTask
+from stakes.costs.scalar_costs import PowerCurve
 from stakes.data.case_table import CaseTable
+from stakes.data.records import load_record
 from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
+
+
+@pytest.mark.parametrize(
+    ("record", "rows", "inputs", "frost"),
+    [
+        ("frost_merra2", (11_486, 602, 1_202), 27, (0.286, 0.276, 0.250)),
+        ("frost_era5", (9_674, 1_206, 2_170), 12, (0.202, 0.133, 0.146)),
+    ],
+)
+def test_rows_inputs_and_share_of_frost(
+    record: str, rows: tuple[int, int, int], inputs: int, frost: tuple[float, float, float]
+) -> None:
+    task = FrostTask(record=record)
+    data = task.data()
+    splits = (data.train, data.validation, data.test)
+    assert tuple(len(split) for split in splits) == rows
+    assert len(data.feature_names) == inputs
+    for split, share in zip(splits, frost, strict=True):
+        found = task.regions["frost"](split.outcome).float().mean()
+        assert abs(found - share) < 0.001
+        assert task.regions["no frost"](split.outcome).float().mean() == 1 - found
+
+
+@pytest.mark.parametrize("record", ["frost_merra2", "frost_era5"])
+def test_only_cold_months_and_more_than_one_winter_in_the_test(record: str) -> None:
+    data = FrostTask(record=record).data()
+    for split in (data.train, data.validation, data.test):
+        assert split.times is not None
+        months = split.times.astype("datetime64[M]")
+        assert set(months.astype(int) % 12 + 1) == {11, 12, 1, 2, 3}
+    assert data.test.times is not None
+    winters = np.unique((data.test.times.astype("datetime64[M]") + 6).astype("datetime64[Y]"))
+    assert len(winters) >= 3
+
+
+def test_a_row_is_every_column_now_6_and_12_hours_ago_and_the_temperature_in_24() -> None:
+    source, data = load_record("frost_merra2"), FrostTask().data()
+    assert data.feature_names[:2] == ("t2m@0h", "skt@0h")
+    assert data.feature_names[-1] == "v850@-12h"
+    assert data.test.times is not None
+    place = int(np.flatnonzero(source.times == data.test.times[300])[0])
+    expected = np.concatenate([source.values[place - 4], source.values[place - 5], source.values[place - 6]])
+    np.testing.assert_allclose(data.test.features[300].numpy(), expected, rtol=1e-6)
+    assert data.test.outcome[300].item() == pytest.approx(source.values[place, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"record": "frost_merra"}, r"record must be one of .*, got 'frost_merra'; did you mean 'frost_merra2'\?"),
+        ({"lead_hours": 7}, "lead_hours must be a multiple of 6, got 7"),
+        ({"false_alarm_ratio": -0.5}, "false_alarm_ratio must be positive"),
+        ({"sharpness": 0.0}, "sharpness must be positive"),
+        ({"threshold": float("inf")}, "threshold must be finite"),
+    ],
+)
+def test_settings_of_frost_are_checked(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(StakesError, match=message):
+        FrostTask(**settings)
+
+
+@pytest.mark.parametrize(
+    ("record", "rows", "regions"),
+    [
+        ("wind_north_sea", (21_909, 1_461, 1_457), {"ramp": 1_076, "rated": 225, "cut-off": 72}),
+        ("wind_nora10", (21_913, 1_457, 1_457), {"ramp": 1_027, "rated": 224, "cut-off": 126}),
+    ],
+)
+def test_rows_and_regions(record: str, rows: tuple[int, int, int], regions: dict[str, int]) -> None:
+    task = WindTask(record=record)
+    data = task.data()
+    assert (len(data.train), len(data.validation), len(data.test)) == rows
+    assert {name: int(mask(data.test.outcome).sum()) for name, mask in task.regions.items()} == regions
+    # The first three target times of a split would need inputs from the one before.
+    assert [split.left_out.outside_range for split in task.splits().values()] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("record", "column"), [("wind_north_sea", "ws10"), ("wind_nora10", "W10")])
+def test_a_row_is_the_speed_now_6_and_12_hours_ago_and_in_6_hours(record: str, column: str) -> None:
+    source, data = load_record(record), WindTask(record=record).data()
+    assert data.feature_names == (f"{column}@0h", f"{column}@-6h", f"{column}@-12h")
+    assert data.test.times is not None
+    place = int(np.flatnonzero(source.times == data.test.times[40])[0])
+    expected = source.select(column).values[[place - 2, place - 4, place - 6, place], 0]
+    found = torch.cat([data.test.features[40], data.test.outcome[40]])
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_years_are_those_of_the_paper() -> None:
+    data = WindTask().data()
+    years = [np.unique(split.times.astype("datetime64[Y]")).astype(int) + 1970 for split in (data.train, data.test)]
+    assert years[0].tolist() == list(range(2005, 2020))
+    assert years[1].tolist() == [2021]
+
+
+def test_shear_is_that_of_the_record_unless_given() -> None:
+    assert WindTask().power_curve == PowerCurve()
+    assert WindTask(record="wind_nora10").power_curve == PowerCurve(shear=0.11)
+    assert WindTask(record="wind_nora10", shear=0.2).power_curve.shear == 0.2
+    assert WindTask(shear=0.0).power_curve.hub_factor == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"record": "wind_north_see"}, "record must be one of .*, got 'wind_north_see'; did you mean 'wind_north_sea'"),
+        ({"record": None}, "record must be one of .*, got None; there are wind_north_sea, wind_nora10"),
+        ({"lead_hours": 9}, "lead_hours must be a multiple of 6, got 9"),
+        ({"lead_hours": 0}, "lead_hours must be a whole number of at least 1, got 0"),
+        ({"penalty": -1.0}, "penalty must be positive"),
+        ({"hub_height": 0.0}, "hub_height must be positive"),
+        ({"ramp_speed": 30.0}, "ramp_speed must be below cutoff_speed, got 30.0 and 22.0"),
+        ({"shear": float("nan")}, "shear must be finite"),
+    ],
+)
+def test_settings_of_wind_are_checked(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(StakesError, match=message):
+        WindTask(**settings)
+
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "data" / "reference"
 TASKS = (WindTask, FrostTask)

@@ -1,7 +1,18 @@
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from reproduction.tables import PowerReadings, hourly_means, six_hourly_means, yearly_capacity
+from reproduction.tables import (
+    PowerReadings,
+    hourly_means,
+    read_reference_table,
+    six_hourly_means,
+    table_series,
+    yearly_capacity,
+)
+from stakes.errors import TableError
 
 HOURS = np.arange("2017-01-01", "2017-02-20", dtype="datetime64[h]").astype("datetime64[s]")
 
@@ -80,3 +91,29 @@ def test_capacity_is_a_quantile_of_the_year() -> None:
     hours = np.array(["2017-12-31T22", "2017-12-31T23", "2018-01-01T00", "2018-01-01T01"], "datetime64[s]")
     capacity = yearly_capacity(np.array([1.0, 3.0, 7.0, np.nan]), hours)
     assert capacity == {2017: pytest.approx(1 + 0.995 * 2), 2018: 7.0}
+
+
+def test_a_table_has_its_times(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time_utc,x,y\n2020-01-01 06:00,1,2\n2020-01-01 07:00,3,\n")
+    table = read_reference_table("a.csv", str(tmp_path), time="time_utc")
+    series = table_series(table, ("y", "x"))
+    assert series.columns == ("y", "x")
+    assert series.times.tolist() == np.array(["2020-01-01T06", "2020-01-01T07"], "datetime64[s]").tolist()
+    np.testing.assert_array_equal(series.values, [[2, 1], [np.nan, 3]])
+
+
+def test_a_table_without_times_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("series,p\nAT_on,5\n")
+    assert read_reference_table("a.csv", str(tmp_path)).equals(pd.DataFrame({"series": ["AT_on"], "p": [5]}))
+
+
+@pytest.mark.parametrize("content", [None, "", "\x00\xff"])
+def test_what_cannot_be_read_is_named_in_one_line(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content is not None:
+        (tmp_path / "a.csv.gz").write_text(content, "latin-1")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TableError, match=r"a.csv.gz must be a table in '.*', but cannot be read: ") as raised:
+        read_reference_table("a.csv.gz", None)
+    assert "\n" not in str(raised.value)

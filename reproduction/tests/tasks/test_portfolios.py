@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from fake_tables import fake_table
 
 from reproduction.tables import SERIES
@@ -9,8 +10,72 @@ from reproduction.tasks import find_task
 from reproduction.tasks import portfolio as european_wind
 from reproduction.tasks import portfolio as gefcom_wind
 from reproduction.tasks import portfolio as new_york_load
-from reproduction.tasks.portfolio import EuropeanWind, GefcomWind, NewYorkLoad
+from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, GefcomWind, IrishWind, NewYorkLoad
+from stakes.costs.scalar_costs import PowerCurve
+from stakes.data.records import load_record
 from stakes.errors import SettingError, TableError
+
+
+def test_rows_are_counted_and_incomplete_ones_left_out() -> None:
+    task = FrenchLoad()
+    data = task.data()
+    assert (len(data.train), len(data.validation), len(data.test)) == (7_256, 1_428, 1_428)
+    assert [split.left_out.missing_value for split in task.splits().values()] == [20, 4, 4]
+
+
+def test_inputs_are_loads_temperatures_weekday_and_hour() -> None:
+    data = FrenchLoad().data()
+    assert data.feature_names[0] == "load_ARA@0h"
+    assert data.feature_names[12] == "load_ARA@-24h"
+    assert data.feature_names[36] == "temp_ARA@0h"
+    assert data.feature_names[48] == "temp_ARA@+24h"
+    assert data.feature_names[60:] == ("weekday_sin", "weekday_cos", "hour_sin", "hour_cos")
+    assert len(data.outcome_names) == 12
+
+
+def test_loads_are_in_gigawatts() -> None:
+    data, record = FrenchLoad().data(), load_record("load_france")
+    assert data.unit == "GW"
+    assert data.test.times is not None
+    place = int(np.flatnonzero(record.times == data.test.times[0])[0])
+    np.testing.assert_allclose(data.test.outcome[0].numpy() * 1000, record.values[place, :12], rtol=1e-6)
+    np.testing.assert_allclose(data.test.features[0, 48:60].numpy(), record.values[place, 12:], rtol=1e-6)
+    assert data.train.outcome.sum(-1).min() > 25
+    assert data.train.outcome.sum(-1).max() < 100
+
+
+def test_the_year_of_the_lockdowns_is_left_out() -> None:
+    data = FrenchLoad().data()
+    years = {int(str(time)[:4]) for split in (data.train, data.validation, data.test) for time in split.times}
+    assert years == {2014, 2015, 2016, 2017, 2018, 2019, 2021}
+
+
+def test_rows_and_inputs() -> None:
+    data = IrishWind().data()
+    assert (len(data.train), len(data.validation), len(data.test)) == (4_381, 728, 1_459)
+    assert data.feature_names[:2] == ("RPT@0h", "VAL@0h")
+    assert data.feature_names[12] == "RPT@-24h"
+    assert data.feature_names[24:] == ("season_sin", "season_cos")
+    assert data.outcome_names == load_record("wind_irish").columns
+
+
+def test_speeds_are_in_metres_per_second() -> None:
+    data, record = IrishWind().data(), load_record("wind_irish")
+    assert data.unit == "m/s"
+    assert data.test.times is not None
+    assert data.test.times[0] == np.datetime64("1975-01-03")
+    place = int(np.flatnonzero(record.times == data.test.times[0])[0])
+    np.testing.assert_allclose(data.test.outcome[0].numpy(), record.values[place] * 1852 / 3600, rtol=1e-6)
+
+
+def test_what_counts_is_the_mean_power_at_hub_height() -> None:
+    task, outcome = IrishWind(penalty=7.0), IrishWind().data().test.outcome
+    power = PowerCurve()(outcome).mean(-1)
+    assert torch.equal(task.mean_power(outcome), power)
+    action = torch.full((len(outcome), 1), 0.3)
+    expected = -0.3 + 7.0 * torch.relu(0.3 - power) ** 2
+    torch.testing.assert_close(task.cost(action, outcome), expected)
+
 
 NAMES = ("european_wind", "gefcom_wind", "new_york_load")
 
