@@ -87,12 +87,18 @@ def test_crps_of_ordered_members_is_the_plain_one():
 @pytest.mark.parametrize(
     ("cost", "members"),
     [
-        (stakes.ScheduleCost(5.0, 1.0, ramp=1.0, lower=-30.0), 200),
+        (SHARP, 200),
+        (stakes.ScheduleCost(5.0, 1.0, ramp=1.0, lower=-30.0), 50),
         (stakes.StorageCost(1.0, 3.0, 0.1, 1.0, 1.0), 50),
         (stakes.CVaRCost(stakes.StorageCost(1.0, 3.0, 0.1, 1.0, 1.0), 0.95), 100),
     ],
 )
-def test_where_every_action_takes_a_solver_fewer_members_teach(cost: stakes.Cost, members: int) -> None:
+def test_vector_actions_are_learned_from_fewer_members(cost: stakes.Cost, members: int) -> None:
     given = past(2, cases=40)
-    training = DecisionTraining(state_of(given, dependence="errors"), given, cost, 0.5, np.ones(40))
-    assert training.members(training.start()).shape == (40, members, 2)
+    state = state_of(given, dependence="errors")
+    training = DecisionTraining(state, given, cost, 0.5, np.ones(40))
+    found, every = training.members(training.start()).numpy(), state.apply(given).members
+    assert found.shape == (40, members, 2)
+    levels = (np.arange(members) + 0.5) / members  # each outcome keeps its distribution
+    expected = np.quantile(every, levels, axis=1, method="hazen").swapaxes(0, 1)
+    np.testing.assert_allclose(np.sort(found, 1), expected, rtol=1e-9)

@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.actions.cvar import risk_of
 from stakes.argument_checks import require_one_of
 from stakes.cost_spec.files import user_cost_errors
-from stakes.costs.cost import Cost, is_separable, vector_cost
+from stakes.costs.cost import Cost, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
@@ -145,7 +145,7 @@ def forecast_worth(cost: Cost, forecasts: CorrectedMembers, outcomes: NDArray[np
 _MOST_CASES = 2000
 _MOST_NUMBERS = 1 << 20  # of members, at least for 500 cases
 _ITERATIONS, _EVALUATIONS = 20, 40  # at most; a cost with kinks would search long along each line
-_SOLVED_MEMBERS = 50  # to decide from where every action takes a solver; what they teach is judged with all of them
+_SOLVED_MEMBERS, _SOLVED_ITERATIONS = 50, 10  # of vector actions; what they teach is judged with all members
 _IN_THE_TAIL = 5  # members at least, of a cost that is averse to risk
 _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score has taught
 
@@ -162,17 +162,20 @@ def trained_on_decision(
         past, weight = past.rows(kept), weight[kept]
     training = DecisionTraining(state, past, cost, decision_weight, weight)
     start = training.start()
+    losses: list[float] = []
 
     def loss_and_slopes(coefficients: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         moved = torch.from_numpy(coefficients).reshape(start.shape).requires_grad_()
         loss = training.loss(moved)
         (slopes,) = torch.autograd.grad(loss, moved)
-        return float(loss.detach()), slopes.reshape(-1).numpy()
+        losses.append(float(loss.detach()))
+        return losses[-1], slopes.reshape(-1).numpy()
 
-    options = {"maxiter": _ITERATIONS, "maxfun": _EVALUATIONS}
+    iterations = _ITERATIONS if vector_cost(cost) is None else _SOLVED_ITERATIONS
+    options = {"maxiter": iterations, "maxfun": _EVALUATIONS}
     minimum = minimize(loss_and_slopes, start.reshape(-1).numpy(), jac=True, method="L-BFGS-B", options=options)
     moved = torch.from_numpy(minimum.x).reshape(start.shape)
-    better = bool(torch.isfinite(moved).all()) and minimum.fun < loss_and_slopes(start.reshape(-1).numpy())[0]
+    better = bool(torch.isfinite(moved).all()) and minimum.fun < losses[0]
     return replace(training.state(moved if better else start), decision_weight=decision_weight)
 
 
@@ -197,9 +200,13 @@ class DecisionTraining:
             tuple(map(torch.from_numpy, model.location_and_log_scale(past, place, state.terms)))
             for place, model in enumerate(state.models)
         ]
-        count = len(state.models[0].shape)
-        places = np.broadcast_to(np.arange(count)[:, None], (len(past), count, len(state.models))).astype(np.float64)
-        self._places = torch.from_numpy(state.together(places, past)).long()[:, :: _step(cost, count)]
+        every = len(state.models[0].shape)
+        count = _members_to_learn_from(cost, every)
+        levels = quantile_levels(count), quantile_levels(every)
+        self._shapes = [torch.from_numpy(np.interp(*levels, model.shape)) for model in state.models]
+        places = np.broadcast_to(np.arange(every)[:, None], (len(past), every, len(state.models))).astype(np.float64)
+        kept = torch.from_numpy(state.together(places, past))[:, np.arange(count) * every // count]
+        self._places = kept.argsort(1).argsort(1)  # of each member kept among those of its outcome
         self._outcome = torch.from_numpy(past.outcomes)
         self._share = torch.from_numpy(weight / weight.sum())
         pull = torch.from_numpy(self._terms[0].pull(_PULL))
@@ -217,17 +224,16 @@ class DecisionTraining:
         return torch.zeros(len(self._terms), 2, self._columns[0].shape[1], dtype=torch.float64)
 
     def members(self, moved: Tensor) -> Tensor:
-        """The members (N, M, D) that are decided from, K or fewer."""
+        """The members (N, K, D) that are decided from."""
         return self._quantiles(moved).gather(1, self._places)
 
     def _quantiles(self, moved: Tensor) -> Tensor:
         """The quantiles (N, K, D) of each outcome, ascending."""
         quantiles = []
-        for model, columns, (location, log_scale), (by, scaled) in zip(
-            self._state.models, self._columns, self._starts, moved, strict=True
+        for model, columns, shape, (location, log_scale), (by, scaled) in zip(
+            self._state.models, self._columns, self._shapes, self._starts, moved, strict=True
         ):
             scale = (log_scale + columns @ scaled).clip(*model.log_scale_range).exp()
-            shape = torch.tensor(model.shape, dtype=torch.float64)
             modelled = (location + model.unit * (columns @ by))[:, None] + scale[:, None] * shape
             quantiles.append(model.in_outcome_unit(modelled))
         return torch.stack(quantiles, -1)
@@ -254,13 +260,13 @@ class DecisionTraining:
         return TrainingDraw(quantiles / self._units, self._outcome / self._units, members, self._outcome)
 
 
-def _step(cost: Cost, count: int) -> int:
-    """Which of so many members are decided from: every so-manieth, where every action takes a solver."""
-    if is_separable(cost) or vector_cost(cost) is None:
-        return 1
+def _members_to_learn_from(cost: Cost, count: int) -> int:
+    """How many of so many members the decision is learned from: all for a scalar action, fewer for a vector action."""
+    if vector_cost(cost) is None:
+        return count
     risk = risk_of(cost)
     least = _SOLVED_MEMBERS if risk is None else max(_SOLVED_MEMBERS, _IN_THE_TAIL / (1 - risk.level))
-    return max(1, int(count / least))
+    return count // max(1, int(count / least))
 
 
 def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
