@@ -360,12 +360,6 @@ def files(draw: st.DrawFn) -> bytes:
     return content
 
 
-flags = st.lists(
-    st.tuples(st.lists(names, min_size=1, max_size=2), st.text(max_size=8) | values.map(lambda v: toml(v, top=False))),
-    max_size=2,
-).map(lambda pairs: [word for path, text in pairs for word in (f"--{'.'.join(path)}", text)])
-
-
 def is_toml(content: bytes) -> bool:
     try:
         tomllib.loads(content.decode("utf-8-sig"))
@@ -393,19 +387,6 @@ def test_every_file_is_used_or_refused_in_one_line(
         assert errors.startswith("stakes: ")
         assert len(errors) < 1000
         assert runs == []
-
-
-@many_examples
-@given(flags, st.sampled_from(["train", "sweep"]))
-def test_every_flag_is_used_or_refused_in_one_line(
-    tmp_path_factory: pytest.TempPathFactory, words: list[str], command: str
-) -> None:
-    with instead_of_training() as runs:
-        folder = tmp_path_factory.mktemp("some") / "x"
-        code, _, errors = called(command, "tiny.toml", "--out", str(folder), *words)
-    assert code in (0, 2)
-    assert errors.count("\n") == (1 if code else 0)
-    assert bool(runs) == (code == 0) or "--help" in words or "--version" in words
 
 
 def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from invented_studies import invented_studies
 
-from reproduction.report import _settings_of_studies, draw_figure
+from reproduction.report import draw_figure
 from reproduction.study_collection import Studies
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
@@ -35,17 +35,3 @@ def test_every_study_that_is_shown_and_no_other(label: str, choices: set[str]) -
     expected = {str(key) for key in made() if key.task != "wind" and key.choice in choices and key.sites in (None, 60)}
     assert len(expected) > 4
     assert {name.removesuffix(DIFFERS) for name in found} == expected
-
-
-def test_the_first_is_told_in_full_and_of_others_what_differs() -> None:
-    studies = dict(made().items())
-    found = _settings_of_studies(studies)
-    (first, whole), *others = found.items()
-    assert whole.keys() >= next(iter(studies.values())).about.keys()
-    assert whole["grid"]["decision weights"] == next(iter(studies.values())).weights
-    for (name, told), (key, study) in zip(others, list(studies.items())[1:], strict=True):
-        assert name == f"{key}{DIFFERS}"
-        assert told.get("model", whole["model"]) == study.about["model"]
-        assert told.get("grid", {}).get("decision weights", whole["grid"]["decision weights"]) == study.weights
-        assert not any(value == whole.get(entry) for entry, value in told.items())
-    assert DIFFERS not in first

@@ -21,7 +21,6 @@ from reproduction.studies import Assessment
 from reproduction.tasks import portfolio
 from stakes.evaluation.metrics import Assessor
 from stakes.files import read_json, write_json
-from stakes.reports.page import render
 
 FINISHED = RunFolder(FOLDER / "finished")
 
@@ -87,13 +86,6 @@ def test_it_shows_what_a_run_has(judged: JudgedRun) -> None:
     assert report.provenance["run"] == RUN.name
     assert report.provenance["weights"] == f"SHA-256 {judged.state.weights_sha256}"
     assert report.provenance.keys() >= {"stakes", "torch", "python"}
-
-
-def test_a_region_without_a_case_is_left_empty(judged: JudgedRun) -> None:
-    nowhere = replace(judged, regions={"nowhere": judged.regions["calm"] & ~judged.regions["calm"]})
-    report = build_run_report(nowhere, [])
-    assert report.sections[0].tables[0].rows[1][:3] == ("nowhere", 0, None)
-    assert "nowhere" in render(report)
 
 
 def test_a_failure_is_told(judged: JudgedRun) -> None:

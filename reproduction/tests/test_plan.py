@@ -1,5 +1,3 @@
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,19 +6,16 @@ from reproduction import run_studies
 from reproduction.claims.judging import all_claims
 from reproduction.figures.all_figures import all_figures
 from reproduction.plan import (
-    BASES,
     CHOICES,
     MAIN,
-    METHODS,
     NOT_SHIPPED,
     SCORE_CHOICES,
     SUBJECTS,
     PlannedStudy,
-    ScoreChoice,
     planned_studies,
     score_choice,
 )
-from reproduction.reproduce import Effort, expected_effort
+from reproduction.reproduce import Effort
 from reproduction.study_collection import StudyKey
 from reproduction.tasks import find_task
 from stakes.errors import SettingError
@@ -134,61 +129,7 @@ def test_base_scores_have_ten_seeds_and_share_what_they_start_from() -> None:
     assert run.model == ImplicitSettings(16, 64, 3, linear=True, gap=1)
 
 
-def test_every_base_with_every_method_is_a_choice() -> None:
-    assert len(SCORE_CHOICES) == len(BASES) * len(METHODS)
-    assert SCORE_CHOICES.items() <= CHOICES.items()
-    assert score_choice("main") is None
-    for name in SCORE_CHOICES:
-        choice = score_choice(name)
-        assert choice is not None
-        assert choice.name == name
-
-
-@pytest.mark.parametrize(
-    ("choice", "name", "title", "settings"),
-    [
-        (ScoreChoice("pointwise"), "pointwise", "point by point + decision", {"training.score": "pointwise"}),
-        (
-            ScoreChoice("energy_linear", "many"),
-            "energy_linear_many",
-            "energy score, linear start + decision, 64 members",
-            {"model.linear": True, "training.weight_decay": 0.1, "training.decision_member_count": 64},
-        ),
-        (
-            ScoreChoice("energy", "total"),
-            "energy_total",
-            "energy score + CRPS of the total, a rival",
-            {"training.companion": "crps_of_total"},
-        ),
-    ],
-)
-def test_a_choice_in_words_and_settings(
-    choice: ScoreChoice, name: str, title: str, settings: dict[str, object]
-) -> None:
-    assert (choice.name, choice.title) == (name, title)
-    everywhere = ScoreChoice("energy").settings
-    assert everywhere["training.members"] == 20
-    assert choice.settings == everywhere | settings
-
-
 ONE = Execution("cpu", workers=1)
-
-
-def test_more_studies_take_longer() -> None:
-    planned = planned_studies(["synthetic", "wind"], quick=True)
-    planned = [replace(study, settings={**study.settings, "training.epochs": 5000}) for study in planned]
-    efforts = [expected_effort(planned[:count], ONE) for count in range(1, len(planned) + 1)]
-    for less, more in pairwise(efforts):
-        assert more.models > less.models
-        assert more.minutes > less.minutes
-        assert more.memory >= less.memory
-
-
-def test_runs_that_studies_share_are_counted_once() -> None:
-    (study,) = (each for each in planned_studies(["frost"], model="implicit") if each.choice == "main")
-    once = expected_effort([study], ONE)
-    assert expected_effort([study, study], ONE) == once
-    assert once.models == len(study.sweep.runs)
 
 
 @pytest.mark.parametrize(

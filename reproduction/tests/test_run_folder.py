@@ -19,11 +19,10 @@ from reproduction.runs.settings import RunSettings, prepare, run_from_plain, tas
 from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.wind import WindTask
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError
-from stakes.settings import read_settings_file, to_plain
+from stakes.settings import to_plain
 from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.training.stored_models import save_tensors
 from stakes.training.trainer import train
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
@@ -126,13 +125,6 @@ def test_settings_round_trip(run: RunSettings, tmp_path: Path) -> None:
     assert made.metrics() == []
 
 
-def test_a_folder_may_be_made_twice(folder: RunFolder) -> None:
-    before = (folder.path / "settings.json").read_bytes()
-    folder.create(RUN)
-    folder.create(replace(RUN, task=SyntheticTask(frequency=3)))  # 3 is 3.0
-    assert (folder.path / "settings.json").read_bytes() == before
-
-
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_a_folder_of_another_run_is_refused(other: RunSettings, folder: RunFolder) -> None:
     before = (folder.path / "settings.json").read_bytes()
@@ -191,10 +183,6 @@ def test_changed_settings_are_refused(folder: RunFolder) -> None:
         folder.settings()
 
 
-def test_the_settings_of_a_run_are_a_settings_file(folder: RunFolder) -> None:
-    assert run_from_plain(read_settings_file(folder.path / "settings.json")) == RUN
-
-
 def test_where_there_is_a_run(folder: RunFolder) -> None:
     assert is_run(folder.path)
     assert not is_run(folder.path.parent)
@@ -243,14 +231,6 @@ LINES = [line("pretraining", epoch) for epoch in (0, 2, 4)] + [line("training", 
 def fill(folder: RunFolder, lines: Sequence[dict[str, Any]] = LINES) -> None:
     for each in lines:
         folder.add_metrics(each)
-
-
-def test_metrics_are_appended_to_the_last_digit(folder: RunFolder) -> None:
-    fill(folder)
-    assert folder.metrics() == LINES
-    folder.sync_metrics()
-    fill(folder, [line("training", 12)])
-    assert folder.metrics() == [*LINES, line("training", 12)]
 
 
 def test_numbers_that_json_has_not_are_none(folder: RunFolder) -> None:
@@ -344,14 +324,6 @@ def test_a_run_is_prepared_from_its_seed_alone() -> None:
     torch.testing.assert_close(states[0]["outcome_scaling.scale"], outcome.std(0, correction=0))
 
 
-def test_data_are_loaded_once_for_all_costs() -> None:
-    first, second = (prepare(replace(RUN, task=SyntheticTask(false_alarm_ratio=each))) for each in (0.2, 0.9))
-    assert first.train is second.train
-    assert first.validation is second.validation
-    assert first.cost != second.cost
-    assert prepare(OTHERS["data"]).train is not first.train
-
-
 @pytest.mark.parametrize("given", ["folder", "file"])
 def test_a_run_may_start_from_another(given: str, folder: RunFolder, trained: Trained) -> None:
     folder.finish(trained)
@@ -376,13 +348,6 @@ def test_weights_of_other_shapes_are_refused(model: Any, wrong: str, folder: Run
     folder.finish(trained)
     with pytest.raises(SettingError, match=rf"^start_from cannot be used: .*{wrong}.*must be"):
         prepare(replace(RUN, model=model, start_from=str(folder.path)))
-
-
-def test_weights_of_another_type_are_refused(tmp_path: Path, trained: Trained) -> None:
-    file = tmp_path / "double.safetensors"
-    save_tensors(file, {name: values.double() for name, values in trained.weights.items()})
-    with pytest.raises(SettingError, match=r"^start_from cannot be used: .*float32"):
-        prepare(replace(RUN, start_from=str(file)))
 
 
 def test_at_weight_zero_a_folder_serves_every_cost(tmp_path: Path) -> None:

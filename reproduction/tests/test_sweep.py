@@ -12,13 +12,9 @@ from forked_processes import Forked
 from small_sweeps import GRID, OF_COST, ONE, TINY, TRAINING, planned, stamps, table, written
 
 from reproduction.runs.folder import RunFolder
-from reproduction.runs.settings import run_from_plain
 from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import (
-    Point,
-    Sweep,
     load_sweep,
-    parse_overrides,
     parse_value,
     read_sweep,
     resume_folder,
@@ -197,27 +193,11 @@ def test_new_points_are_trained_beside_the_old(finished: Path, workers: list[For
 
 
 @pytest.mark.usefixtures("no_workers")
-def test_a_smaller_grid_in_the_same_folder_gives_a_smaller_table(finished: Path) -> None:
-    before, rows = stamps(finished), table(finished)
-    fewer = read_sweep({**TINY, "grid": {**GRID, "decision_weight": [0.3]}})
-    run_sweep(fewer, finished, ONE)
-    assert stamps(finished) == before
-    assert table(finished) == rows[4:]
-
-
-@pytest.mark.usefixtures("no_workers")
 def test_two_sweeps_in_one_folder_at_once_are_refused(finished: Path) -> None:
     before = stamps(finished)
     with locked(finished), pytest.raises(SettingError, match=f"another process is training in {finished}"):
         run_sweep(GRIDDED, finished, ONE)
     assert stamps(finished) == before
-
-
-def test_a_run_that_another_process_is_about_to_make_is_left_to_it(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / GRIDDED.points[0].run.name
-    with locked(run), pytest.raises(SettingError, match=f"another process is training in {run}"):
-        run_sweep(GRIDDED, tmp_path, ONE)
-    assert [file.name for file in run.iterdir()] == [".lock"]
 
 
 # Damage
@@ -288,10 +268,6 @@ def test_tasks_can_be_an_axis() -> None:
     found = read_sweep({"grid": {"task": ["wind", {"name": "frost", "false_alarm_ratio": 0.2}]}})
     assert [point.run.task.name for point in found.points] == ["wind", "frost"]
     assert [point.run.training.pretraining_epochs for point in found.points] == [200, 0]  # each as its task has it
-
-
-def test_settings_without_a_grid_are_one_run() -> None:
-    assert read_sweep(TINY) == Sweep((Point({}, run_from_plain(TINY)),))
 
 
 @pytest.mark.parametrize(
@@ -387,19 +363,6 @@ def test_several_files_are_one_sweep_and_flags_go_on_top_of_each(tmp_path: Path)
 )
 def test_a_flag_is_toml_or_text(text: str, value: Any) -> None:
     assert parse_value(text) == value
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["seed", "3"], "expected a flag such as --training.epochs 100, got 'seed'"),
-        (["--", "3"], "expected a flag such as --training.epochs 100, got '--'"),
-        (["--seed"], "the flag --seed needs a value"),
-    ],
-)
-def test_what_is_no_flag_is_refused(words: list[str], message: str) -> None:
-    with pytest.raises(SettingError, match=re.escape(message)):
-        parse_overrides(words)
 
 
 @pytest.mark.parametrize("content", [None, 3, [3], [{}], [{"axes": {}, "run": 3}], [{"axes": {}, "run": {}}]])

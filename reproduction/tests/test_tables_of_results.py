@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 from invented_studies import invented_study
 
-from reproduction.figures.portfolio import draw_base_scores
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import (
     METRICS,
@@ -22,13 +21,11 @@ from reproduction.tables_of_results import (
     portfolio_weights_table,
     regions_table,
     score_rows,
-    scores_table,
     summarise,
 )
 from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.study import AXES, Study
-from stakes.reports.drawing import style
 from stakes.reports.page import Table
 
 COLUMNS = ["parameter", "decision_weight", "region", "by", "metric", "mean", "deviation", "difference", "low", "high"]
@@ -163,15 +160,6 @@ def test_runs_that_failed_leave_no_nan(weight: float, seeds: list[int]) -> None:
         assert len(gone) == (len(shown) // (3 if table.rows[0][1] in WEIGHTS else 2) if len(seeds) == 2 else 0)
 
 
-def test_a_region_without_cases_is_a_dash() -> None:
-    study = invented(WIND)
-    empty = xr.zeros_like(study.cases["observed_rated"])
-    study = Study(study.forecasts, study.cases.assign(observed_rated=empty), study.about, study.block)
-    table = regions_table(WIND, study, summarise(study))
-    for row in texts(table):
-        assert [text == "–" for text in row[4:]] == [row[0] == "rated"] * 4
-
-
 def test_portfolios_at_the_weight_that_validation_chooses() -> None:
     rival = StudyKey("simulated_portfolio", "implicit", "variogram", 60)
     studies = Studies(
@@ -285,22 +273,6 @@ def test_rivals_stand_beside_weight_0_of_their_base(rows: pd.DataFrame) -> None:
     energy = rows[(rows["base"] == "energy") & (rows["weight"] == 0)].iloc[0]
     assert energy["cost_change"] == (0.0, 0.0, 0.0)
     assert np.isnan(energy["less_shuffled"]), "which was not evaluated for this base"
-
-
-def test_the_table_and_the_figure_show_them_apart_from_the_other_portfolios(
-    studies: Studies, rows: pd.DataFrame
-) -> None:
-    shown = [[cell.text for cell in row] for row in scores_table(rows).shown_rows()]
-    assert len(shown) == len(rows)
-    assert not [text for row in shown for text in row if "nan" in text or "None" in text]
-    assert {row[3] for row in shown} >= {"decision", "members shuffled by past errors, a rival"}
-    others = Studies({key: study for key, study in studies.items() if key.choice != "main"})
-    assert portfolio_rows(others).empty
-    with style():
-        (axes,) = draw_base_scores(rows).figure.axes
-    assert next(tick.get_text() for tick in axes.get_yticklabels()) == "point by point"
-    white = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert white[0].get_xdata()[0] == pytest.approx(100)
 
 
 def with_validation(cost: list[float], energy_score: list[float]) -> Study:

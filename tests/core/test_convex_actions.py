@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from stakes import InteriorPoint, cost_function, optimal_action, solve_action
-from stakes.argument_checks import unwatched
-from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
+from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.convex_actions import BarrierNewton, BarrierSystem, ConvexCost, LinearLimits
 
 PARTS, MEMBERS = 3, 7
@@ -258,15 +257,6 @@ def test_what_is_refused(make: Callable[[], object], error: type[Exception], sai
         make()
 
 
-@pytest.mark.parametrize("name", ["upper", "limits"])
-def test_gradients_by_its_parameters_are_not_silently_nothing(name: str) -> None:
-    number = torch.tensor([2.0], requires_grad=True)
-    given = {"upper": number} if name == "upper" else {"upper": 2.0, "limits": (torch.ones(1, PARTS), number)}
-    cost = cost_function(FUNCTIONS["softplus"][0], lower=0.0, convex=True, parts=PARTS, **given)
-    with pytest.warns(StakesWarning, match=f"no gradient by the parameters of this cost .{name}"):
-        optimal_action(cost, torch.rand(1, MEMBERS, PARTS).requires_grad_())
-
-
 BOX = torch.cat([torch.eye(2), -torch.eye(2)]).double()
 CENTRES = torch.tensor([[0.2, 0.3], [3.0, 0.4], [3.0, -5.0]], dtype=torch.float64)
 WIDTH = torch.ones(3, 2, dtype=torch.float64)
@@ -295,19 +285,6 @@ def test_equations_hold() -> None:
     found = BarrierNewton()(squares, limits(equation=True), 0.5 * WIDTH, WIDTH)
     means = CENTRES.mean(-1, keepdim=True).clamp(0, 1).expand(-1, 2)
     torch.testing.assert_close(found.x, means, rtol=0.0, atol=1e-6)
-
-
-def test_a_case_does_not_depend_on_the_others_nor_on_who_looks() -> None:
-    together = BarrierNewton()(squares, limits(), 0.5 * WIDTH, WIDTH).x
-    alone = BarrierNewton()(
-        lambda x: (x - CENTRES[1]).square().sum(-1), LinearLimits(*(
-            part if part.dim() == 2 and part.shape[0] != 3 else part[1] for part in limits()
-        )), 0.5 * WIDTH[1], WIDTH[1]
-    )  # fmt: skip
-    torch.testing.assert_close(alone.x, together[1], rtol=0.0, atol=1e-14)
-    with unwatched():
-        blind = BarrierNewton(iterations=15)(squares, limits(), 0.5 * WIDTH, WIDTH)
-    torch.testing.assert_close(blind.x, together, rtol=0.0, atol=1e-12)
 
 
 def test_a_hill_leads_to_a_corner() -> None:

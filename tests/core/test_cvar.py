@@ -126,16 +126,6 @@ def test_the_mean_charge_is_the_mean_of_the_worst(cost: CVaRCost) -> None:
     torch.testing.assert_close(solution.expected_cost, mixed, rtol=0.0, atol=1e-7)
 
 
-@both_kinds
-def test_the_score_charges_the_action_and_teaches_the_members(cost: CVaRCost) -> None:
-    samples, outcome = members(cost, 3, 13).requires_grad_(), members(cost, 3, seed=5)
-    score = DecisionScore(cost)(samples, outcome)
-    torch.testing.assert_close(score, cost(optimal_action(cost, samples), outcome))
-    (gradient,) = torch.autograd.grad(score.sum(), samples)
-    assert bool((gradient != 0).any())
-    assert bool(torch.isfinite(gradient).all())
-
-
 def test_a_tail_of_few_members_is_warned_of_and_known_outcomes_are_not() -> None:
     samples = members(NUMBER, 2, 20)
     with pytest.warns(StakesWarning, match=r"holds 2 of 20 members: take at least 50"):

@@ -71,15 +71,6 @@ def _in_units(data: ScenarioData, action: float, cost: float) -> ScenarioData:
     return replace(data, d=action * data.d, e=action * data.e, h=action * data.h, **own)
 
 
-def test_cases_without_a_number_do_not_spoil_others() -> None:
-    data = random_programs(torch.Generator().manual_seed(4), "solvable")
-    spoilt = replace(data, p=torch.cat([data.p[:1] * torch.nan, data.p[1:]]))
-    solution, plain = InteriorPoint().solve(spoilt), InteriorPoint().solve(data)
-    assert solution.solved.tolist() == [False, True, True]
-    assert verdicts(solution)[0] == "unknown"
-    torch.testing.assert_close(solution.iterate.a[1:], plain.iterate.a[1:], rtol=1e-6, atol=1e-9)
-
-
 def test_a_search_that_breaks_down_late_keeps_its_best_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding may end a search that has all but arrived; by then most of its companions have left."""
     data = random_programs(torch.Generator().manual_seed(2), "solvable")

@@ -209,16 +209,6 @@ def test_how_many_parts_an_action_of_four_outcomes_has(cost: Cost, parts: int) -
     assert action_parts(cost, 4) == parts
 
 
-def test_nothing_is_looked_at_on_an_accelerator() -> None:
-    samples = torch.cat([members(2, 6, 4), torch.ones(2, 6, 4, dtype=torch.float64)]).requires_grad_()
-    with unwatched():
-        blind = optimal_action(COST, samples)
-    seen = optimal_action(COST, samples)
-    torch.testing.assert_close(blind, seen, rtol=0.0, atol=1e-6)
-    ours, theirs = (torch.autograd.grad(each.square().sum(), samples)[0] for each in (blind, seen))
-    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "cost", [ScheduleCost(4.0, 1.0), AllocationCost(4.0, 1.0, 3.0), AllocationCost(4.0, 1.0, 99.0)]
 )
@@ -231,14 +221,6 @@ def test_costs_on_an_accelerator_with_and_without_limits_that_bind(
         blind = optimal_action(cost, samples, solver)
     torch.testing.assert_close(blind, optimal_action(cost, samples, solver), rtol=0.0, atol=1e-6)
     assert bool(torch.isfinite(torch.autograd.grad(blind.sum(), samples)[0]).all())
-
-
-def test_under_vmap_and_over_several_axes() -> None:
-    samples = members(2, 3, 6, 4)
-    whole = optimal_action(COST, samples)
-    assert whole.shape == (2, 3, 4)
-    mapped = torch.func.vmap(lambda each: optimal_action(COST, each))(samples)
-    torch.testing.assert_close(mapped, whole, rtol=0.0, atol=1e-6)
 
 
 def test_without_limits_nothing_is_solved() -> None:
@@ -342,21 +324,6 @@ MEMBERS = 2 + torch.randn(3, 4, 3, generator=torch.Generator().manual_seed(0), d
 @examples(16)
 def test_a_spoilt_case_is_refused_flagged_or_right(way: str, seed: int, smoothing: float | None) -> None:
     spoilt(way, seed, smoothing)
-
-
-@pytest.mark.parametrize("value", [torch.nan, 1e200])
-@pytest.mark.parametrize("kind", COSTS)
-def test_a_case_without_numbers_is_not_certified_and_spoils_no_other(kind: str, value: float) -> None:
-    members = MEMBERS.clone()
-    members[1, 0, 0] = value
-    leaf = members.requires_grad_()
-    solution, plain = (solve_action(COSTS[kind], each, check=False) for each in (leaf.detach(), MEMBERS))
-    kept = torch.tensor([0, 2])
-    assert solution.certified[kept].all()
-    assert bool(torch.isfinite(solution.action[solution.certified]).all())
-    torch.testing.assert_close(solution.action[kept], plain.action[kept], rtol=0.0, atol=1e-6)
-    (gradient,) = torch.autograd.grad(optimal_action(COSTS[kind], leaf, check=False)[kept].sum(), leaf)
-    assert bool(torch.isfinite(gradient[kept]).all())
 
 
 @pytest.mark.parametrize("kind", COSTS)

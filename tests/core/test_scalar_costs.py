@@ -23,7 +23,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions.certificates import expected_cost_of, member_costs
+from stakes.actions.certificates import expected_cost_of
 from stakes.costs.cost import closed_form_of, require_cost, total_of
 from stakes.errors import CostError, ShapeError
 
@@ -53,12 +53,6 @@ def test_shortfall_values(action: float, power: float, expected: float) -> None:
     assert price(ShortfallCost(5.0), action, power) == pytest.approx(expected, abs=1e-15)
 
 
-def test_shortfall_best_action_by_hand() -> None:
-    members = torch.tensor([[0.2], [0.4], [0.9]], dtype=DOUBLE)
-    action = ShortfallCost(5.0).best_action(members)
-    assert action.tolist() == pytest.approx([(3 / 10 + 0.2 + 0.4) / 2])
-
-
 @pytest.mark.parametrize(("hazard", "sign"), [("above", 1), ("below", -1)])
 @pytest.mark.parametrize(("exposure", "protection"), [(2.0, 1.0), (1.0, 2.0), (3.0, 1.5)])
 def test_protection_values(hazard: Any, sign: int, exposure: float, protection: float) -> None:
@@ -72,14 +66,6 @@ def test_protection_severity_is_the_mean_over_the_sites() -> None:
     cost = ProtectionCost(1.0, 0.3, sharpness=2.0)
     severity = (sigmoid(-2.0) + sigmoid(4.0)) / 2
     assert price(cost, 0.4, 0.0, 3.0) == pytest.approx(severity * 0.36 + 0.3 * (1 - severity) * 0.4, rel=1e-14)
-
-
-def test_protection_best_action_by_hand() -> None:
-    members = torch.tensor([[0.2], [1.1], [1.4]], dtype=DOUBLE)
-    mean = (sigmoid(-8.0) + sigmoid(1.0) + sigmoid(4.0)) / 3
-    action = ProtectionCost(1.0, 0.5).best_action(members)
-    assert action is not None
-    assert action.tolist() == pytest.approx([1 - 0.5 * (1 - mean) / (2 * mean)])
 
 
 @pytest.mark.parametrize(("action", "demand", "expected"), [(3.0, 5.0, 8.0), (5.0, 3.0, 2.0), (4.0, 4.0, 0.0)])
@@ -118,14 +104,6 @@ def test_newsvendor_gradient_of_tied_members_goes_to_one() -> None:
     action = NewsvendorCost(1.0, 1.0, 0.0, 10.0).best_action(members)
     (gradient,) = torch.autograd.grad(action.sum(), members)
     assert sorted(gradient.flatten().tolist()) == [0.0, 0.0, 1.0]
-
-
-@pytest.mark.parametrize(("short", "long"), [(3.0, 1.0), (1.0, 3.0), (2.0, 2.0)])
-def test_imbalance_action_balances_the_sides(short: float, long: float) -> None:
-    members = torch.tensor([[7.0], [1.0], [3.0], [5.0]], dtype=DOUBLE)
-    action = ImbalanceCost(short, long, 0.0, 10.0).best_action(members).item()
-    gaps = [member - action for member in members.flatten().tolist()]
-    assert short * sum(gap for gap in gaps if gap > 0) == pytest.approx(-long * sum(gap for gap in gaps if gap < 0))
 
 
 PARAMETERS = torch.tensor([2.0, 5.0, 20.0], dtype=DOUBLE)
@@ -262,17 +240,6 @@ def test_power_curve_has_ramp_plateau_and_cutoff() -> None:
     assert curve(torch.tensor(22.0)).item() == pytest.approx(0.5, abs=1e-4)
 
 
-def test_power_curve_keeps_the_shape() -> None:
-    assert PowerCurve()(torch.rand(2, 3, 4)).shape == (2, 3, 4)
-
-
-def test_hub_factor() -> None:
-    assert PowerCurve().hub_factor == pytest.approx(10**0.143)
-    assert PowerCurve(shear=0.0).hub_factor == 1.0
-    assert PowerCurve(hub_height=80.0, reference_height=20.0, shear=0.5).hub_factor == pytest.approx(2.0)
-    assert PowerCurve(shear=1.0).hub_speed(torch.tensor(3.0)).item() == pytest.approx(30.0)
-
-
 def test_gradient_keeps_its_digits_where_the_curve_is_all_but_flat() -> None:
     speed = torch.tensor([-40.0, 0.0, 9.0, 16.0, 22.0, 60.0], dtype=DOUBLE, requires_grad=True)
     curve = PowerCurve(shear=0.0)
@@ -351,15 +318,6 @@ def test_numpy_in_a_function_is_refused_in_plain_words(function: Callable[..., T
 
 
 MEMBERS = torch.tensor([[[1.0], [2.0], [6.0]]], dtype=torch.float64)
-SQUARE = cost_function(lambda a, y: (a - y) ** 2, 0.0, 10.0)
-
-
-def test_means_over_the_members() -> None:
-    action = torch.tensor([3.0], dtype=torch.float64)
-    assert member_costs(SQUARE, action, MEMBERS.movedim(-2, 0)).tolist() == [[4.0], [1.0], [9.0]]
-    assert expected_cost_of(SQUARE, MEMBERS, None)(action).tolist() == [pytest.approx(14 / 3)]
-    weights = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
-    assert expected_cost_of(SQUARE, MEMBERS, weights)(action).tolist() == [4.0]
 
 
 def test_a_cost_of_the_wrong_shape() -> None:

@@ -113,22 +113,6 @@ def test_a_budget_that_binds_is_spent_where_the_next_unit_helps_most() -> None:
             assert bool((expected_cost(cost, moved, samples) >= paid - 1e-7)[allowed].all())
 
 
-def test_every_case_may_have_parameters_of_its_own() -> None:
-    samples = members(3, 6, 4)
-    short, ramp = torch.tensor([[1.0], [5.0], [9.0]]), torch.tensor([[0.1], [0.5], [0.3]])
-    together = optimal_action(ScheduleCost(short, 1.0, 0.5, ramp), samples)
-    for case in range(3):
-        alone = optimal_action(ScheduleCost(float(short[case]), 1.0, 0.5, float(ramp[case])), samples[case])
-        torch.testing.assert_close(together[case], alone, rtol=0.0, atol=1e-6)
-
-
-def test_single_precision_stays_single() -> None:
-    samples = members(2, 6, 4).float()
-    action = optimal_action(ScheduleCost(4.0, 1.0, ramp=0.3), samples)
-    assert action.dtype == torch.float32
-    torch.testing.assert_close(action.double(), optimal_action(ScheduleCost(4.0, 1.0, ramp=0.3), samples.double()))
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -254,14 +238,6 @@ def test_bounds_that_no_ramp_joins_are_flagged() -> None:
     solution = solve_action(impossible, samples)
     assert not bool(solution.certified.any())
     assert not bool(torch.autograd.grad(optimal_action(impossible, samples).sum(), samples)[0].any())
-
-
-def test_a_case_without_a_number_does_not_spoil_others() -> None:
-    samples = days("plain")
-    spoilt = torch.cat([samples[:1] * torch.nan, samples[1:]])
-    solution = solve_action(COSTS["curved"], spoilt, check=False)
-    assert solution.certified.tolist() == [False] + [True] * 5
-    torch.testing.assert_close(solution.action[1:], solve_action(COSTS["curved"], samples[1:]).action)
 
 
 def test_large_and_small_units() -> None:

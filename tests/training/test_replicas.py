@@ -143,15 +143,6 @@ def test_weights_are_the_state_dict_of_the_model_with_that_row() -> None:
     assert torch.equal(layout.row(other), row)
 
 
-def test_layouts_are_told_apart() -> None:
-    assert ParameterLayout(odd(0)) == ParameterLayout(odd(1))
-    assert ParameterLayout(odd()) != ParameterLayout(odd(hidden=4))
-    assert ParameterLayout(odd()) != ParameterLayout(odd().double())
-    thawed = odd()
-    thawed.frozen.requires_grad_()
-    assert ParameterLayout(odd()) != ParameterLayout(thawed)
-
-
 def test_parameters_of_several_types_are_refused() -> None:
     with pytest.raises(SettingError, match=r"must be of one type, got \['torch.float32', 'torch.float64'\]"):
         ParameterLayout(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double()))
@@ -270,11 +261,6 @@ def test_a_program_may_have_a_number_for_each_outcome() -> None:
         stacked_cost([NewsvendorCost(prices, 1.0, 0.0, 9.0)] * 2, CPU, torch.float64)
 
 
-def test_one_element_tensors_are_parameters_too() -> None:
-    stacked: Any = stacked_cost([ShortfallCost(torch.tensor(3.0)), ShortfallCost(5.0)], CPU, torch.float32)
-    assert stacked.penalty.tolist() == [[3.0], [5.0]]
-
-
 OTHER_KINDS = {
     "class": (ShortfallCost(3.0), ProtectionCost(0.5, 0.5)),
     "hazard": (ProtectionCost(0.5, 0.5, "above"), ProtectionCost(0.5, 0.5, "below")),
@@ -302,12 +288,6 @@ def test_a_cost_that_is_no_dataclass_stands_for_itself() -> None:
     assert stacked_cost([cost, cost], CPU, torch.float32) is cost
     with pytest.raises(SettingError, match="must be of one kind"):
         stacked_cost([cost, Plain()], CPU, torch.float32)
-
-
-def test_the_stack_refuses_other_kinds_of_costs(make_replica: MakeReplica) -> None:
-    stack = ReplicaStack([make_replica(), make_replica(cost=ProtectionCost(0.5, 0.5))], SETTINGS, CPU)
-    with pytest.raises(SettingError, match="must be of one kind"):
-        stack.objective(None)
 
 
 # -- noise and shuffles
@@ -598,9 +578,3 @@ def test_a_cpu_takes_turns_and_the_choice_is_kept(make_replica: MakeReplica) -> 
     assert [(rows, len(part)) for rows, part in together.parts()] == [(slice(None), 3)]
     assert together.select([0, 2]).together
     assert together.select([2]).replicas == (replicas[2],)
-
-
-def test_an_epoch_is_so_many_full_batches(make_replica: MakeReplica) -> None:
-    assert ReplicaStack([make_replica()], replace(SETTINGS, batch=13), CPU).steps == 3  # of 48
-    whole = ReplicaStack([make_replica()], replace(SETTINGS, batch=500), CPU)
-    assert (whole.batch, whole.steps) == (48, 1)

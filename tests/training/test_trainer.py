@@ -185,13 +185,6 @@ def test_pretraining_is_not_shared_by_others(
     assert rows_seen(epochs_seen) == [("pretraining", 2), ("training", 2)]
 
 
-def test_pretraining_is_not_shared_by_models_of_other_buffers(make_replica: MakeReplica) -> None:
-    pair = [make_replica(), make_replica()]
-    pair[1].model.outcome_scaling.scale.mul_(3.0)
-    used = replace(QUICK, pretraining_epochs=1, epochs=1)
-    assert_same(train(pair, used)[1], train(pair[1:], used)[0])
-
-
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])
 def test_the_branch_starts_afresh_from_the_last_pretrained_weights(
     kind: str, make_replica: MakeReplica, epochs_seen: list[Any]

@@ -340,13 +340,6 @@ def test_a_seed_that_failed_makes_no_difference() -> None:
     assert effects.gap_change(study, 0.9, 0.5).interval() == (0.0, 0.0, 0.0)
 
 
-def test_a_seed_that_failed_is_in_no_share_of_the_forecasts() -> None:
-    study = without(altered(frost(), spread=lambda base, w: base * (1 - 0.6 * (w > 0.5))), 0.9)
-    checks = CLAIMS["F5"]._judged([study], "main").checks
-    shares = [check.effect.mean for check in checks if "less than half" in check.what]
-    assert shares == [100.0] * len(study.parameters)
-
-
 @pytest.mark.parametrize(("identifier", "colder"), [("F4", 10.0), ("F5", 0.0)])
 def test_cases_are_chosen_by_the_medians_that_there_are(identifier: str, colder: float) -> None:
     study = altered(frost(), quantile=lambda base, w: base - colder - 0.1 * w)

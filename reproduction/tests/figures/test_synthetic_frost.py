@@ -78,14 +78,6 @@ def test_a_seed_that_failed_takes_nothing_else_away(label: str) -> None:
     assert len(empty) == (label == "synthetic_marginals"), "that has a panel for each seed"
 
 
-def test_levels_are_those_of_the_seeds_that_did_not_fail() -> None:
-    study = made("failed")[StudyKey("frost", "implicit")]
-    axes = Figure().subplots()
-    by_weight(axes, study, "cost")
-    by_hand = [study.values("cost", 0.0).mean(), study.values("cost", 0.9)[0, 0].mean()]
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), by_hand)
-
-
 @cache
 def _made_figure(label: str, grid: str) -> Drawn:
     return _drawn(label, made(grid))

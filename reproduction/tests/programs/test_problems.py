@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -37,14 +36,6 @@ def test_parts_that_do_not_belong_together() -> None:
     wider = CaseTable(torch.zeros(5, 3), torch.zeros(5, 3))
     with pytest.raises(SettingError, match="the parts of small must have the same features and outcomes"):
         replace(problem, test=wider)
-
-
-def test_all_cases_before_the_test() -> None:
-    problem = small_problem()
-    before = problem.before_test
-    assert len(before) == len(problem.train) + len(problem.validation)
-    assert torch.equal(before.outcome[: len(problem.train)], problem.train.outcome)
-    assert torch.equal(before.features[-1], problem.validation.features[-1])
 
 
 def test_the_digest_changes_with_numbers_and_cost() -> None:
@@ -207,14 +198,3 @@ def test_what_the_page_tells(tmp_path: Path) -> None:
     page = render(report)
     assert "something was left out." in page
     assert "90 cases to learn from, 120 to choose by, 40 to judge from 2020-07-29 on." in page
-
-
-def test_every_method_has_its_place(tmp_path: Path) -> None:
-    about = compared(run_problem(small_plan(), small_problem(), tmp_path, EFFORT))
-    about["methods"][0] |= {"energy_score": None, "less_reference": None}  # as of actions without a forecast
-    figure = problem_figure("small", about)
-    assert ElementTree.fromstring(figure.svg).tag == "{http://www.w3.org/2000/svg}svg"
-    for title in ("what happens", "moved a little", "by validation", "mean cost on test cases (EUR)"):
-        assert title in figure.svg
-    assert "“moved a little”" in figure.caption
-    assert "40 test cases" in figure.caption

@@ -14,7 +14,7 @@ from reproduction.tasks.wind import WindTask
 from stakes.costs.scalar_costs import PowerCurve
 from stakes.data.case_table import CaseTable
 from stakes.data.records import load_record
-from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
+from stakes.errors import SeriesError, SettingError, StakesError
 
 
 @pytest.mark.parametrize(
@@ -250,14 +250,6 @@ def test_an_empty_split_is_named(tmp_path: Path, task: Any, name: str, start: st
     message = rf"the {name} split of record '.*a.nc', \[{start}, {end}\), is empty: the record has {span}"
     with pytest.raises(SeriesError, match=message):
         task(record=path).data()
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_file_is_opened_when_its_data_are_asked_for(task: Any, tmp_path: Path) -> None:
-    with pytest.raises(NetCDFError, match=r"there is no file 'absent.nc'"):
-        task(record="absent.nc").data()
-    with pytest.raises(NetCDFError, match="is a folder, expected a NetCDF file"):
-        task(record=str(tmp_path)).data()
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -11,7 +11,7 @@ from torch import Tensor
 from stakes import LinearModel, energy_score
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.models.implicit import LinearPart
-from stakes.models.linear import climatology_start, fit_linear_start, residual_factors, time_blocks
+from stakes.models.linear import fit_linear_start, residual_factors, time_blocks
 
 
 def table(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -47,14 +47,6 @@ def test_shared_noise_uses_every_residual_before_any_comes_again() -> None:
     vectors, counts = members[0].unique(dim=0, return_counts=True)
     assert len(vectors) == 300
     assert sorted(counts.unique().tolist()) == [2, 3]
-
-
-@pytest.mark.parametrize(("rows", "residuals"), [(40, 100), (400, 100)])
-def test_few_and_many_rows(rows: int, residuals: int) -> None:
-    model = fitted(rows, residuals)
-    _, counts = model.residuals.unique(dim=0, return_counts=True)
-    assert counts.sum() == residuals
-    assert (counts.min(), counts.max()) == ((2, 3) if rows == 40 else (1, 1))
 
 
 def test_residuals_beat_a_constant_spread_where_they_are_skewed() -> None:
@@ -262,10 +254,3 @@ def test_what_cannot_be_fitted_is_named() -> None:
         fit_linear_start(x, y, gap=-1)
     with pytest.raises(NonFiniteError, match="outcomes of the linear start must be finite"):
         fit_linear_start(x, y * torch.nan)
-
-
-def test_climatology_is_the_mean_and_what_lies_around_it() -> None:
-    start = climatology_start(torch.rand(20, 3), outcome := torch.rand(20, 2))
-    assert not start.weight.any()
-    torch.testing.assert_close(start.bias + start.residuals, outcome.double())
-    torch.testing.assert_close(start.residuals.mean(0), torch.zeros(2, dtype=torch.float64))
