@@ -103,7 +103,8 @@ class Bodies:
     """All bodies that are in memory."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._settings = settings
+        self._most, self._most_text = settings.max_body, f"{settings.max_body_mb:g} MiB"  # of a body
+        self._seconds = settings.timeout  # until a body is there
         self._held = 0  # bytes
 
     @asynccontextmanager
@@ -118,13 +119,13 @@ class Bodies:
 
     async def _read(self, request: Request, content: bytearray) -> None:
         length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _PATIENCE * self._settings.max_body:
+        if not length.isdecimal() or int(length) > _PATIENCE * self._most:
             raise self._too_large()
         try:
-            async with asyncio.timeout(self._settings.timeout):
+            async with asyncio.timeout(self._seconds):
                 await self._receive(request, content)
         except TimeoutError:
-            raise RequestError("", f"the body did not arrive within {self._settings.timeout:g} seconds", 408) from None
+            raise RequestError("", f"the body did not arrive within {self._seconds:g} seconds", 408) from None
         except ClientDisconnect:
             raise RequestError("", "the body ended before its length", 400) from None
 
@@ -132,24 +133,24 @@ class Bodies:
         size = 0
         async for part in request.stream():
             size += len(part)
-            if size > _PATIENCE * self._settings.max_body:
+            if size > _PATIENCE * self._most:
                 break
-            if size <= self._settings.max_body:
+            if size <= self._most:
                 self._keep(part, content)
             else:  # nothing of it is kept
                 self._held -= len(content)
                 content.clear()
-        if size > self._settings.max_body:
+        if size > self._most:
             raise self._too_large()
 
     def _keep(self, part: bytes, content: bytearray) -> None:
-        if self._held + len(part) > _AT_ONCE * self._settings.max_body:
+        if self._held + len(part) > _AT_ONCE * self._most:
             raise RequestError("", "too much is being sent at once; ask again later", 503)
         content += part
         self._held += len(part)
 
     def _too_large(self) -> RequestError:
-        return RequestError("", f"the body must be at most {self._settings.max_body_mb:g} MiB", 413)
+        return RequestError("", f"the body must be at most {self._most_text}", 413)
 
 
 _SCRIPTS = ("decision.js", "coming.js", "service.js")

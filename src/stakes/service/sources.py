@@ -1,10 +1,11 @@
 """Where the members of an answer come from: a fit or two, a recalibrated forecast, and members that are posted."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,62 +77,40 @@ class DrawnTable(Drawn):
     targets: tuple[str, ...] = ()  # the names of the outcomes
 
 
-class ForecastSource(Protocol):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForecastSource(ABC):
     """What is asked for forecasts."""
 
-    @property
-    def settings(self) -> ServiceSettings:
-        """How much may be asked at once."""
-        ...
+    settings: ServiceSettings  # how much may be asked at once
+    cost: Cost  # what is decided for, unless a request says otherwise
+    cost_spec: CostSpec  # the same in words
+    targets: tuple[str, ...]  # the names of the outcomes
+    outcome_scale: float  # by how much an outcome differs from another, in its unit
+    notes: tuple[str, ...]  # sentences for whoever starts the service
 
-    @property
-    def cost(self) -> Cost:
-        """What is decided for, unless a request says otherwise."""
-        ...
-
-    @property
-    def cost_spec(self) -> CostSpec:
-        """The same in words."""
-        ...
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The names of the outcomes."""
-        ...
-
-    @property
-    def outcome_scale(self) -> float:
-        """By how much an outcome differs from another, in its unit."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for whoever starts the service."""
-        ...
-
+    @abstractmethod
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
-        ...
 
+    @abstractmethod
     def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
         """Members (1, M, D) of one case, of each forecast that is asked for."""
-        ...
 
+    @abstractmethod
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
         """Members for every row of a table that can be decided for."""
-        ...
 
+    @abstractmethod
     def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
         """Members alone."""
-        ...
 
+    @abstractmethod
     def model(self) -> dict[str, Any]:
         """What a `schemas.ModelAnswer` says of it."""
-        ...
 
     def cases(self) -> schemas.CasesAnswer:
-        """Cases that the forecast was judged by."""
-        ...
+        """Cases that the forecast was judged by, where some were kept."""
+        return schemas.CasesAnswer(cases=[], about="")
 
 
 def open_source(folders: Sequence[Path], cost: str | None, settings: ServiceSettings) -> ForecastSource:
@@ -141,7 +120,7 @@ def open_source(folders: Sequence[Path], cost: str | None, settings: ServiceSett
         if read_manifest(folder).kind == "recalibration":
             if len(folders) > 1:
                 raise SettingError(f"{folder} is a recalibrated forecast, which is served by itself, without a second")
-            return RecalibrationSource(settings, folder.resolve().name, load_recalibration(folder, spec))
+            return _open_recalibration(folder, spec, settings)
     return _open_fits(folders, spec, settings)
 
 
@@ -289,30 +268,15 @@ def _case_members(forecast: ServedForecast, features: bytes, count: int, paramet
     return members
 
 
-@dataclass(frozen=True, eq=False)
-class FitSource:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitSource(ForecastSource):
     """A fit, or two that forecast the same targets from the same features."""
 
-    settings: ServiceSettings
-    cost: Cost
-    cost_spec: CostSpec
     layout: TableLayout | None  # what the columns of a table are
     known: AboutFit  # what is known of the first fit
     served: Mapping[str, ServedForecast]  # what can be asked for, by name
     folders: list[schemas.BundleAnswer]
     kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
-    notes: tuple[str, ...]
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The names of the outcomes."""
-        return self._first.state.target_names
-
-    @property
-    def outcome_scale(self) -> float:
-        """By how much an outcome differs from another, in its unit."""
-        scaling = getattr(self._first.models[0], "outcome_scaling", None)
-        return 1.0 if scaling is None else float(scaling.scale.mean())
 
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
@@ -393,7 +357,7 @@ class FitSource:
         """Cases that the first fit was judged by."""
         kept, known = self.kept, self.known
         if kept is None:
-            return schemas.CasesAnswer(cases=[], about="")
+            return super().cases()
         assert kept.index is not None
         totals = Assessor(self.cost).total(kept.outcome).tolist()
         seen = None
@@ -489,16 +453,19 @@ def _open_fits(folders: Sequence[Path], cost: CostSpec | None, settings: Service
         bundles[name if name not in bundles else f"{name} (2)"] = other
         served["second"] = _served("second", f"{name}, {_called(other)}", other)
     kept, trouble = _kept_cases(folders[0], first)
+    scaling = getattr(first.forecast.models[0], "outcome_scaling", None)
     return FitSource(
-        settings,
-        first.forecast.cost,
-        first.cost_spec,
-        first.layout,
-        first.known,
-        served,
-        [_bundle_answer(name, bundle) for name, bundle in bundles.items()],
-        kept,
-        (*(note for bundle in bundles.values() for note in bundle.notes), *trouble),
+        settings=settings,
+        cost=first.forecast.cost,
+        cost_spec=first.cost_spec,
+        targets=first.forecast.state.target_names,
+        outcome_scale=1.0 if scaling is None else float(scaling.scale.mean()),
+        notes=(*(note for bundle in bundles.values() for note in bundle.notes), *trouble),
+        layout=first.layout,
+        known=first.known,
+        served=served,
+        folders=[_bundle_answer(name, bundle) for name, bundle in bundles.items()],
+        kept=kept,
     )
 
 
@@ -556,40 +523,12 @@ _MADE_OF_MEMBERS = "a recalibrated forecast is made of members; what else is kno
 _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "features": "[...]"}
 
 
-@dataclass(frozen=True, eq=False)
-class RecalibrationSource:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecalibrationSource(ForecastSource):
     """A recalibrated forecast: members that are posted are corrected."""
 
-    settings: ServiceSettings
     name: str  # of its folder
     opened: Recalibration
-
-    @property
-    def cost(self) -> Cost:
-        """What is decided for, unless a request says otherwise."""
-        cost: Cost = self.opened.recalibrator.cost
-        return cost
-
-    @property
-    def cost_spec(self) -> CostSpec:
-        """The same in words."""
-        return self.opened.cost_spec
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The names of the outcomes."""
-        return self.opened.recalibrator.state_.targets
-
-    @property
-    def outcome_scale(self) -> float:
-        """By how much an outcome differs from another, in its unit."""
-        judged = self.opened.judged
-        return 1.0 if judged is None else float(judged.values("outcome").std()) or 1.0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for whoever starts the service."""
-        return self.opened.notes
 
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """The posted members, corrected, or as they came."""
@@ -658,10 +597,6 @@ class RecalibrationSource:
             ),
         }
 
-    def cases(self) -> schemas.CasesAnswer:
-        """None: a folder keeps no forecasts of the past."""
-        return schemas.CasesAnswer(cases=[], about="")
-
     def _posted(
         self,
         features: object,
@@ -720,6 +655,21 @@ class RecalibrationSource:
 
 def _levels_text(levels: Sequence[float] | None) -> str:
     return f"the levels {listed([*map(number_text, levels)])}" if levels else "none"
+
+
+def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> RecalibrationSource:
+    opened = load_recalibration(folder, cost)
+    judged = opened.judged
+    return RecalibrationSource(
+        settings=settings,
+        cost=opened.recalibrator.cost,
+        cost_spec=opened.cost_spec,
+        targets=opened.recalibrator.state_.targets,
+        outcome_scale=1.0 if judged is None else float(judged.values("outcome").std()) or 1.0,
+        notes=opened.notes,
+        name=folder.resolve().name,
+        opened=opened,
+    )
 
 
 def _require_known(terms: ForecastTerms, given: ForecastSet) -> None:
