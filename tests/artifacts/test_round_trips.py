@@ -2,6 +2,8 @@ import hashlib
 import json
 import math
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,3 +120,16 @@ def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.M
     load_bundle(saved)
     assert sorted(opened) == sorted({*PARTS, "bundle.json"})
     assert len(hashed) == len(opened)
+
+
+_HEAVY = ("sklearn", "scipy.stats", "sympy", "stakes.forecasting.forecaster", "stakes.training.trainer")
+_HEAVY += ("stakes.training.policy", "stakes.training.checkpoints")
+
+
+def test_a_saved_forecast_decides_without_what_trains(saved: Path) -> None:
+    code = (
+        "import sys, pathlib, stakes; forecast = stakes.load_bundle(pathlib.Path(sys.argv[1])).forecast; "
+        f"forecast.solve([[0.0] * 3]); print([name for name in {_HEAVY} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

@@ -278,7 +278,8 @@ class StoredForecast:
     ) -> FittedForecast:
         """The forecast as it was fitted; the weights must be those of its models, and finite."""
         models = _with_weights(self._untrained(own), self.keys, weights, sha256)
-        place_models(models, trees)
+        if trees is not None:
+            place_models(models, trees)
         chosen, baselines = models[: self.models], models[self.models :]
         return FittedForecast(cost, self.forecast, chosen, baselines, _present(self.device))
 

@@ -17,7 +17,7 @@ from stakes.argument_checks import require_count, require_decision_weight, whole
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
 from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
-from stakes.data.forecasts.quantiles import OutcomeBounds, within_bounds
+from stakes.data.forecasts.quantiles import OutcomeBounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.intervals import block_length
@@ -113,8 +113,10 @@ class PooledForecast:
 
     def members(self, features: Tensor, members: int, device: str) -> Iterator[tuple[slice, Tensor]]:
         """The same, corrected and clipped: members that decisions are made from."""
-        parts = self.drawn(features, members, device)
-        return ((rows, within_bounds(corrected(part, self.correction), self.bounds)) for rows, part in parts)
+        for rows, part in self.drawn(features, members, device):
+            if self.correction is not None:
+                part = corrected(part, self.correction)
+            yield rows, part if self.bounds is None else self.bounds.clip(part)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences
 from stakes.settings import from_plain, to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
-from stakes.workflows.evaluate import judge_forecaster
+from stakes.workflows.evaluate import judge_forecast
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 
 SETTINGS = "backtest.json"
@@ -161,7 +161,7 @@ def _judged(
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"
             ) from None
-    metrics = judge_forecaster(forecaster, later).metrics
+    metrics = judge_forecast(forecaster.forecast_, later).metrics
     if metrics.weight_0 is None:  # it was chosen
         metrics = replace(metrics, weight_0=metrics.chosen)
     selection, facts = forecaster.selection_, {_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)}

@@ -34,8 +34,7 @@ from stakes.evaluation.intervals import Resampling, block_length, paired_differe
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
-from stakes.forecasting.fitted_forecast import Which
-from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.reports.sentences import policy_warnings
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
 
@@ -46,10 +45,10 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ForecasterJudgement:
+class ForecastJudgement:
     """A fitted forecaster, and weight 0 where there is another, judged on the same cases."""
 
-    forecaster: DecisionAwareForecaster  # the fitted forecaster
+    forecast: FittedForecast
     cases: TableCases  # the cases it was judged on, with their outcomes
     metrics: CaseMetrics  # what was measured of every case
     regions: Mapping[str, Region]  # thirds of the outcomes by name, for the metrics of these alone
@@ -58,7 +57,7 @@ class ForecasterJudgement:
     @property
     def block(self) -> int:
         """How many neighbouring cases belong together: as the forecaster has it, or by their times."""
-        return block_length(len(self.cases), self.cases.times, self.forecaster.block)
+        return block_length(len(self.cases), self.cases.times, self.forecast.state.block)
 
     def table(self, block: int | None = None) -> pd.DataFrame:
         """One row per metric; see `stakes.evaluation.case_metrics` and `CaseMetrics.summary`."""
@@ -67,47 +66,47 @@ class ForecasterJudgement:
     def study(self) -> Study:
         """The judgement as a study, with the lower, middle and upper third of the outcomes as its regions."""
         described = {
-            "members": int(self.forecaster.members),
-            "decision_weight": self.forecaster.decision_weight_,
-            "targets": list(self.forecaster.target_names_),
+            "members": self.forecast.state.members,
+            "decision_weight": self.forecast.state.decision_weight,
+            "targets": list(self.forecast.state.target_names),
         }
-        judged = {self.forecaster.decision_weight_: self.metrics.chosen}
+        judged = {self.forecast.state.decision_weight: self.metrics.chosen}
         if self.metrics.weight_0 is not None:
             judged[0.0] = self.metrics.weight_0
         return Study(_forecasts(judged), _cases(self), described, self.block)
 
 
-def judge_forecaster(
-    forecaster: DecisionAwareForecaster, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
-) -> ForecasterJudgement:
+def judge_forecast(
+    forecast: FittedForecast, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
+) -> ForecastJudgement:
     """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
-    regions = _thirds(Assessor(forecaster.cost), cases.outcome)
+    regions = _thirds(Assessor(forecast.cost), cases.outcome)
     features, outcomes = cases.feature_table, cases.outcome_table
-    whose = forecaster.decision_makers(len(cases), cost_parameters)
+    whose = forecast.decision_makers(len(cases), cost_parameters)
 
     def assessed(which: Which) -> dict[str, Floats]:
-        metrics = forecaster.assess(features, outcomes, which, regions, cost_parameters=whose or None)
-        return {**whose, **part_by_part(metrics, forecaster.cost, forecaster.target_names_)}
+        metrics = forecast.assess(features, outcomes, which, regions, cost_parameters=whose or None)
+        return {**whose, **part_by_part(metrics, forecast.cost, forecast.state.target_names)}
 
     chosen = assessed("chosen")
-    weight_0 = assessed("baseline") if forecaster.forecast_.baseline_models else None
-    today = _today(forecaster, cases, whose)
-    metrics = CaseMetrics(outcomes, chosen, int(forecaster.members), weight_0, today)
-    return ForecasterJudgement(forecaster, cases, metrics, regions, _parts(forecaster, cases, chosen["cost"]))
+    weight_0 = assessed("baseline") if forecast.baseline_models else None
+    today = _today(forecast, cases, whose)
+    metrics = CaseMetrics(outcomes, chosen, forecast.state.members, weight_0, today)
+    return ForecastJudgement(forecast, cases, metrics, regions, _parts(forecast, cases, chosen["cost"]))
 
 
-def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
+def judge_by_parameter(forecast: FittedForecast, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
     """What all cases cost at some values of the cost's range; nothing where it has none."""
-    ranged = ranged_parameter(forecaster.cost)
+    ranged = ranged_parameter(forecast.cost)
     if ranged is None:
         return ()
     told = []
     features, outcomes = cases.feature_table, cases.outcome_table
     for value in ranged.range.points(VALUES_SHOWN):
-        costs = partial(forecaster.realised_cost, features, outcomes, cost_parameters={ranged.name: value})
+        costs = partial(forecast.realised_cost, features, outcomes, cost_parameters={ranged.name: value})
         paid, constant = costs(), costs("climatology")
         worth = WorthAtValue(value, float(paid.mean()), float(constant.mean()))
-        if forecaster.forecast_.baseline_models:
+        if forecast.baseline_models:
             plain = costs("baseline")
             mean, low, high = paired_difference(paid[None], plain[None], block)
             worth = replace(worth, weight_0_cost=float(plain.mean()), change=(mean, low, high))
@@ -115,28 +114,26 @@ def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, b
     return tuple(told)
 
 
-def _parts(forecaster: DecisionAwareForecaster, cases: TableCases, paid: Floats) -> JudgedParts | None:
+def _parts(forecast: FittedForecast, cases: TableCases, paid: Floats) -> JudgedParts | None:
     """A few cases part by part, and what limits cost."""
 
     def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
-        count = int(forecaster.members) if most is None else min(most, int(forecaster.members))
-        return torch.from_numpy(forecaster.sample(cases.feature_table.iloc[rows], count))
+        count = forecast.state.members if most is None else min(most, forecast.state.members)
+        return torch.from_numpy(forecast.sample(cases.feature_table.iloc[rows], count))
 
-    return judged_parts(forecaster.cost, forecaster.target_names_, cases.outcome.numpy(), paid, draw)
+    return judged_parts(forecast.cost, forecast.state.target_names, cases.outcome.numpy(), paid, draw)
 
 
-def _today(
-    forecaster: DecisionAwareForecaster, cases: TableCases, whose: Mapping[str, Floats]
-) -> dict[str, Floats] | None:
+def _today(forecast: FittedForecast, cases: TableCases, whose: Mapping[str, Floats]) -> dict[str, Floats] | None:
     """Today's action and what it costs."""
     if cases.today is None:
         return None
-    cost = forecaster.cost
+    cost = forecast.cost
     for name, values in whose.items():
         cost = with_parameter(cost, name, torch.from_numpy(values))
     paid = todays_cost(cost, cases.today, cases.outcome)
     today = {"action": cases.today.numpy(), "cost": paid}
-    return part_by_part(today, forecaster.cost, forecaster.target_names_)
+    return part_by_part(today, forecast.cost, forecast.state.target_names)
 
 
 def _thirds(assessor: Assessor, outcome: torch.Tensor) -> dict[str, Region]:
@@ -161,11 +158,11 @@ def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
     return xr.Dataset(variables, {**coordinates, "case": np.arange(len(first["cost"])), "level": list(LEVELS)})
 
 
-def _cases(judgement: ForecasterJudgement) -> xr.Dataset:
+def _cases(judgement: ForecastJudgement) -> xr.Dataset:
     """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
     outcome = judgement.cases.outcome
     columns: dict[str, NDArray[Any]] = {
-        "outcome": Assessor(judgement.forecaster.cost).total(outcome).numpy(),
+        "outcome": Assessor(judgement.forecast.cost).total(outcome).numpy(),
         "climatology_cost": judgement.metrics.chosen["climatology_cost"],
         **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
     }
@@ -249,10 +246,10 @@ def evaluate_fit(
     layout = bundle.layout_of(folder)
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
-    cost_of_fit = bundle.forecaster.cost
+    cost_of_fit = bundle.forecast.cost
     given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.feature_table.index, needed=False)
     with user_cost_errors(cost_of_fit):
-        judgement = judge_forecaster(bundle.forecaster, cases, given)
+        judgement = judge_forecast(bundle.forecast, cases, given)
     block = block or judgement.block
     told = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
     notes = (

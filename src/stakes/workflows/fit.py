@@ -39,7 +39,7 @@ from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.policy import require_one_action
-from stakes.workflows.evaluate import judge_by_parameter, judge_forecaster
+from stakes.workflows.evaluate import judge_by_parameter, judge_forecast
 from stakes.workflows.fit_settings import FitSettings
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
@@ -160,11 +160,11 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     by_parameter: tuple[WorthAtValue, ...] = ()
     if test is not None:
         say(f"judging on the last {len(test)} cases")
-        judgement = judge_forecaster(forecaster, test)
+        judgement = judge_forecast(forecaster.forecast_, test)
         rows = judgement.table().to_dict("records")
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
         study, parts = judgement.study(), judgement.parts
-        by_parameter = judge_by_parameter(forecaster, test, judgement.block)
+        by_parameter = judge_by_parameter(forecaster.forecast_, test, judgement.block)
         study.save(out / EVALUATION)
         save_cases(out, test)
         forecaster.selection_ = forecaster.tested_selection(test.feature_table, test.outcome_table, times=test.times)
