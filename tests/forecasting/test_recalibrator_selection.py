@@ -8,16 +8,17 @@ import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting import selection as selection
-from stakes.forecasting.correction_candidates import CorrectionSelectionSettings, past_parts, select_correction
+from stakes.forecasting.correction_candidates import Recalibrated, past_parts, select_correction
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import CorrectionPlan, learned
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-20.0, upper=20.0)
 DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]")
 
 
-def settings(cost: object = COST, width: int = 1, **changed: object) -> CorrectionSelectionSettings:
-    plain = CorrectionSelectionSettings(cost, ((None, None),) * width, (), None, 0.25, 0, "auto")
-    return plain._replace(**changed)
+def selected(past: ForecastSet, cost: object = COST, *progress: object, **settings: object) -> Recalibrated:
+    asked = RecalibratorSettings(**{"decision_weights": (), **settings})
+    return select_correction(past, cost, ((None, None),) * past.members.shape[2], asked, *progress)
 
 
 def made(cases: int = 400, width: int = 1, members: int = 8, seed: int = 0, **beside: object) -> ForecastSet:
@@ -85,7 +86,7 @@ def test_outcomes_that_were_not_known_yet_change_no_judged_member():
 def test_newer_errors_count_more_where_the_forecast_changed():
     given = made(times=DAYS)
     drift = np.linspace(0, 6, 400)[:, None]  # the bias grows
-    accepted = select_correction(replace(given, outcomes=given.outcomes + drift), settings())
+    accepted = selected(replace(given, outcomes=given.outcomes + drift))
     candidate = accepted.selection.selected
     assert candidate.name == "recent_errors"
     assert candidate.parameters == {"half-life in days": 30.0}
@@ -95,7 +96,7 @@ def test_newer_errors_count_more_where_the_forecast_changed():
 def test_features_are_used_where_they_help():
     given = made()
     wind = np.random.default_rng(1).normal(size=(400, 1))
-    accepted = select_correction(replace(given, features=wind, outcomes=given.outcomes + 2 * wind), settings())
+    accepted = selected(replace(given, features=wind, outcomes=given.outcomes + 2 * wind))
     assert accepted.selection.selected.name == "linear"
     assert accepted.state.models[0].location["feature x0"] > 1
 
@@ -106,7 +107,7 @@ def test_dependence_of_past_errors_is_selected_where_members_lack_it():
     members = known + random.normal(size=(400, 20, 2))  # right site by site
     given = ForecastSet(members, outcomes=known[:, 0] + shared + 0.1 * random.normal(size=(400, 2)))
     cost = stakes.ImbalanceCost(short=20.0, long=1.0, lower=-60.0, upper=60.0)
-    accepted = select_correction(given, settings(cost, 2))
+    accepted = selected(given, cost)
     assert accepted.selection.selected.name == "dependence"
     drawn = accepted.state.apply(given).members
     inner = drawn - drawn.mean(1, keepdims=True)
@@ -132,7 +133,7 @@ def test_members_that_belong_together_stay_so():
 def test_decision_weights_are_tried_as_one_family():
     told = []
     progress = lambda done, of: told.append((done, of))
-    accepted = select_correction(made(130), settings(block=1, decision_weights=(0.5, 0.8)), progress)
+    accepted = selected(made(130), COST, progress, block=1, decision_weights=(0.5, 0.8))
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
     assert told[0][1] == told[-1][0] == told[-1][1]
     candidate = accepted.selection.candidates[-1]
@@ -149,7 +150,7 @@ def test_a_decision_weight_may_better_the_score_of_the_forecast_as_it_came(monke
 
     monkeypatch.setattr(selection, "judged_candidate", refused)
     pinned = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=20.0, upper=20.001)  # nothing can be cheaper
-    accepted = select_correction(made(130), settings(pinned, block=1, decision_weights=(0.5,)))
+    accepted = selected(made(130), pinned, block=1, decision_weights=(0.5,))
     assert [candidate.name for candidate in accepted.selection.candidates if candidate.accepted] == ["raw", "decision"]
     assert "% better and it was not more expensive" in accepted.selection.selected.why
     assert (accepted.plan.margins, accepted.plan.decision_weight) == ("bias_and_spread", 0.5)
@@ -164,7 +165,7 @@ def false_selections(runs: int, cases: int, members: int, *, first: int = 0, wei
         outcomes = drawn[np.arange(cases), random.integers(members, size=cases)]
         times = DAYS[0] + np.arange(cases).astype("timedelta64[D]")
         given = ForecastSet(drawn[..., None], outcomes=outcomes[:, None], times=times)
-        accepted = select_correction(given, settings(block=1, decision_weights=weights))
+        accepted = selected(given, block=1, decision_weights=weights)
         count += accepted.selection.selected.name != "raw"
     return count
 

@@ -11,11 +11,11 @@ from load_tables import load_table
 from quick_figures import figures_left_blank
 
 from stakes.artifacts.fits import save_bundle
-from stakes.artifacts.recalibrations import RecalibratorSettings
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 

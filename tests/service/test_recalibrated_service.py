@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from user_files import past_forecasts
 
-from stakes.artifacts.recalibrations import RecalibratorSettings, load_recalibration
+from stakes.artifacts.recalibrations import load_recalibration
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.errors import SettingError
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.service import schemas
 from stakes.service.refusals import RequestError
 from stakes.service.service import Answers, Service

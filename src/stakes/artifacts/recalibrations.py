@@ -1,8 +1,8 @@
 """A recalibrated forecast in a folder: JSON and parquet, checked when read, with nothing in it that is executed."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,14 @@ from stakes.artifacts.folder import (
     saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.forecasts.layout import ForecastLayout, Pair
+from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.stored_cases import read_kept
 from stakes.data.tables.files import write_table
 from stakes.errors import SettingError
 from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
 from stakes.forecasting.recalibrator import Recalibrator
 from stakes.json_values import json_value
@@ -38,22 +39,6 @@ _JUDGED = "judged.parquet"
 _MOST_JUDGED = 10**6
 _TIME = "time"
 _LABEL = "label "  # how the names of the columns begin that tell what a case is called
-
-
-@dataclass(frozen=True)
-class RecalibratorSettings:
-    """The parameters of `stakes.Recalibrator`, but its cost."""
-
-    outcome_bounds: Pair | Literal["auto"] | None = "auto"  # what the outcomes cannot cross; "auto" found it out
-    decision_weights: tuple[float, ...] = (0.2, 0.5, 0.8)  # which decision weights were tried
-    tolerance: float | None = None
-    test_fraction: float = 0.25  # the share of the cases, the last ones, that chose nothing
-    gap: int = 0  # how many cases before a forecast have outcomes that were not known yet when it was issued
-    block: int | Literal["auto"] = "auto"
-
-    def recalibrator(self, cost: Any) -> Recalibrator:
-        """One that has learned nothing yet."""
-        return Recalibrator(cost, **{each.name: getattr(self, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         if layout.learned is None:
             raise SettingError("layout.learned must be given")
     assert words is not None
-    recalibrator = about.settings.recalibrator(decided_for)
+    recalibrator = Recalibrator(decided_for, **vars(about.settings))
     with errors_name(folder / STATE):
         recalibrator.state_ = from_plain(RecalibratorState, manifest.part(folder, STATE))
     with errors_name(folder / SELECTION):

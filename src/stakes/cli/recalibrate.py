@@ -63,9 +63,9 @@ def recalibrate(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.artifacts.recalibrations import RecalibratorSettings
     from stakes.cli.output import print_fit
     from stakes.data.forecasts.quantiles import written_pair
+    from stakes.forecasting.parameters import RecalibratorSettings
     from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
     file = _file(forecast, files.columns)

@@ -13,6 +13,7 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import JudgedCases, ModelSelection, candidate_on_test
 from stakes.forecasting.corrections import LEAST_CASES
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import (
     CorrectedMembers,
     CorrectionPlan,
@@ -34,18 +35,6 @@ _FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
 
 SelectionProgress = Callable[[int, int], None]
 """What is told how many of about how many corrections are learned."""
-
-
-class CorrectionSelectionSettings(NamedTuple):
-    """How a correction is selected."""
-
-    cost: Cost  # what an action costs at an outcome
-    bounds: tuple[Pair, ...]  # what each outcome cannot cross
-    decision_weights: tuple[float, ...]  # which decision weights are tried
-    tolerance: float | None
-    test_fraction: float  # the share of the cases, the last ones, that choose nothing
-    gap: int  # how many of the cases before a block are not known yet when it is issued, beside what the times say
-    block: int | Literal["auto"]  # how many neighbouring cases depend on each other; "auto" tells by their times
 
 
 class PastParts(NamedTuple):
@@ -88,12 +77,13 @@ class CorrectionCandidate(Candidate[ForecastSet, RecalibratorState]):
     """A correction, before it is learned."""
 
     plan: CorrectionPlan
-    settings: CorrectionSelectionSettings
+    cost: Cost
+    bounds: tuple[Pair, ...]  # what each outcome cannot cross
     tell: Callable[[], None] = lambda: None  # called after each that is learned
 
     def fit(self, cases: ForecastSet, like: RecalibratorState | None = None) -> RecalibratorState:
         """What past cases teach."""
-        state = learned(cases, self.plan, self.settings.bounds, self.settings.cost, like)
+        state = learned(cases, self.plan, self.bounds, self.cost, like)
         self.tell()
         return state
 
@@ -114,15 +104,26 @@ class _Trial(NamedTuple):
 
 
 def select_correction(
-    past: ForecastSet, settings: CorrectionSelectionSettings, progress: SelectionProgress = lambda done, of: None
+    past: ForecastSet,
+    cost: Cost,
+    bounds: tuple[Pair, ...],
+    settings: RecalibratorSettings,
+    progress: SelectionProgress = lambda done, of: None,
 ) -> Recalibrated:
     """Try every candidate on the one selected so far, and learn the selected one from all cases."""
-    return _CorrectionSelection(past, settings, progress).run()
+    return _CorrectionSelection(past, cost, bounds, settings, progress).run()
 
 
 class _CorrectionSelection:
-    def __init__(self, past: ForecastSet, settings: CorrectionSelectionSettings, progress: SelectionProgress) -> None:
-        self.past, self.settings = past, settings
+    def __init__(
+        self,
+        past: ForecastSet,
+        cost: Cost,
+        bounds: tuple[Pair, ...],
+        settings: RecalibratorSettings,
+        progress: SelectionProgress,
+    ) -> None:
+        self.past, self.cost, self.bounds, self.settings = past, cost, bounds, settings
         self.parts = past_parts(past, settings.test_fraction, settings.gap)
         rows = np.concatenate([part.rows for part in self.parts.blocks])
         several = past.members.shape[2] > 1
@@ -175,7 +176,7 @@ class _CorrectionSelection:
         return replace(corrected, candidate=candidate, **changes)
 
     def _candidate(self, plan: CorrectionPlan) -> CorrectionCandidate:
-        return CorrectionCandidate(plan, self.settings, self._tell)
+        return CorrectionCandidate(plan, self.cost, self.bounds, self._tell)
 
     def _trial(self, plan: CorrectionPlan) -> _Trial:
         """What is learned before each block."""
@@ -188,7 +189,7 @@ class _CorrectionSelection:
         for state, part in zip(start.states, self.parts.blocks, strict=True):
             past = self.past.rows(part.known)
             weight = case_weights(past, plan.half_life)
-            states.append(trained_on_decision(state, past, self.settings.cost, plan.decision_weight, weight))
+            states.append(trained_on_decision(state, past, self.cost, plan.decision_weight, weight))
             self._tell()
         return _Trial(self._candidate(plan), states)
 
@@ -206,7 +207,7 @@ class _CorrectionSelection:
     def _worth(self, state: RecalibratorState, rows: CaseNumbers) -> JudgedCases:
         given = self.past.rows(rows)
         assert given.outcomes is not None
-        return forecast_worth(self.settings.cost, state.apply(given), given.outcomes)
+        return forecast_worth(self.cost, state.apply(given), given.outcomes)
 
     def _days(self, rows: CaseNumbers) -> float:
         """How many days lie between the first and the last case that judges; 0 where it is not known."""
@@ -231,5 +232,5 @@ class _CorrectionSelection:
         tested = tuple(candidate_on_test(name, each, worth[selected], block) for name, each in worth.items())
         given = self.past.rows(test.rows)
         members, weights = states[selected].apply(given)
-        judged = judge_correction(given, members, self.settings.cost, block, weights, known)
+        judged = judge_correction(given, members, self.cost, block, weights, known)
         return Recalibrated(replace(selection, tested=tested), held.plan, state, judged)

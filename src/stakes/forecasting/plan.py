@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
+from stakes.argument_checks import whole_number
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
@@ -20,6 +20,7 @@ from stakes.data.forecasts.quantiles import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
+from stakes.forecasting.parameters import ForecastSettings
 from stakes.models.linear import time_blocks
 from stakes.models.residual_model import LocatedFactory
 from stakes.settings import shown
@@ -36,38 +37,24 @@ from stakes.training.settings import (
 )
 from stakes.training.weight_search import TrainingPlan
 
-Base = Literal["linear", "trees", "none"]
-"""What a forecast starts from; see `stakes.DecisionAwareForecaster`."""
-
 ForecastKind = Literal["climatology", "linear", "network"]
 """What the models of a forecast are: without features, linear, or the model that the parameters ask for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ForecasterParameters:
+class ForecasterParameters(ForecastSettings):
     """What a forecaster is asked for; `stakes.DecisionAwareForecaster` says what each parameter means."""
 
     cost: Cost
     _: KW_ONLY
     model: str | ModelSettings | ModelFactory = "implicit"
-    base: Base = "linear"
     gap: int = 0
     outcome_bounds: Pair | Literal["auto"] | None = "auto"
     scoring_rule: str | None = None
-    decision_weight: float | Literal["auto"] = "auto"
-    conditioned: bool = False
     baseline: bool = False
     weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    members: int = 500
-    ensemble: int = 1
-    decision_member_count: int | None = None
-    epochs: int | None = None
     training: TrainingSettings | None = None
-    validation_fraction: float = 0.25
     refit_on_all_rows: bool = True
-    model_selection: bool = True
-    recent_errors: bool = True
-    tolerance: float | None = None
     block: int | Literal["auto"] = "auto"
     device: str = "auto"
     n_jobs: int | None = None
@@ -99,7 +86,6 @@ def based_model(
     model: str | ModelSettings | ModelFactory, base: str, gap: int = 0
 ) -> str | ModelSettings | ModelFactory:
     """The model on its base: an implicit one gets a linear start unless the base is "none"."""
-    require_one_of("base", base, get_args(Base))
     gap = whole_number("gap", gap, 0)
     if isinstance(model, str):
         model = ESTIMATOR_MODELS.get(model, model)
@@ -222,14 +208,15 @@ def plan_fit(
     all_rows: bool = False,
 ) -> PlannedFit:
     """Plan the training of a forecaster; parameters that cannot be used are refused."""
+    parameters.check()
     features, outcome = rows.features, rows.outcome
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters.decision_weight == "auto"
-    members, ensemble = whole_number("members", parameters.members, 2), _ensemble(parameters, start)
+    members, ensemble = int(parameters.members), int(parameters.ensemble)
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
-    if parameters.tolerance is not None:
-        require_finite("tolerance", parameters.tolerance)
+    if start and len(start) != ensemble:
+        raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
     fraction = parameters.validation_fraction
     first, block, stopping, judged = divided_rows(fraction, parameters.block, len(outcome), rows.times, judging)
     lead = whole_number("gap", parameters.gap, 0)
@@ -292,21 +279,11 @@ def _weights(parameters: ForecasterParameters) -> tuple[float, ...]:
     weight = parameters.decision_weight
     if weight == "auto":
         return tuple(sorted({0.0, *map(float, parameters.weights)}))
-    require_decision_weight(weight, expected='be "auto" or lie in [0, 1]')
     return tuple(sorted({*([0.0] if parameters.baseline else ()), float(weight)}))
 
 
-def _ensemble(parameters: ForecasterParameters, start: Sequence[object]) -> int:
-    ensemble = whole_number("ensemble", parameters.ensemble)
-    if start and len(start) != ensemble:
-        raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
-    return ensemble
-
-
-def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
+def _validation_rows(fraction: float, rows: int, judging: bool) -> int:
     least = 2 if judging else 1
-    if isinstance(fraction, str | bool) or not 0 < fraction < 1:
-        raise SettingError(f"validation_fraction must lie between 0 and 1, got {fraction!r}")
     if rows <= least:
         raise ShapeError(
             f"X must have at least {least + 1} rows, one to train on and {least} for validation, got "
@@ -317,13 +294,13 @@ def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
 
 def _settings(parameters: ForecasterParameters, cases: int, linear: bool) -> TrainingSettings:
     """How to train on so many cases, from a linear start or not."""
-    epochs = None if parameters.epochs is None else whole_number("epochs", parameters.epochs)
+    epochs = None if parameters.epochs is None else int(parameters.epochs)
     training = parameters.training
     if training is None:
         training = automatic_settings(cases, epochs, linear)
     if not isinstance(training, TrainingSettings):
         raise SettingError(f"training must be TrainingSettings, got {training!r}")
     count = parameters.decision_member_count
-    members = None if count is None else whole_number("decision_member_count", count)
+    members = None if count is None else int(count)
     given: dict[str, Any] = {"epochs": epochs, "score": parameters.scoring_rule, "decision_member_count": members}
     return replace(training, **{name: value for name, value in given.items() if value is not None})

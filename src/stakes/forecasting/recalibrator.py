@@ -1,7 +1,6 @@
 """The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,12 +22,9 @@ from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection
-from stakes.forecasting.correction_candidates import (
-    CorrectionSelectionSettings,
-    SelectionProgress,
-    select_correction,
-)
+from stakes.forecasting.correction_candidates import SelectionProgress, select_correction
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
 from stakes.training.weight_search import one_thread
 
@@ -129,7 +125,14 @@ def _of_table(
 _AT_ONCE = 2000  # cases whose corrected members are held
 
 
-class Recalibrator(BaseEstimator):  # type: ignore[misc]
+@dataclass(frozen=True, eq=False, repr=False)
+class RecalibratorParameters(RecalibratorSettings):
+    """What a recalibrator is asked for."""
+
+    cost: Cost
+
+
+class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
     """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
 
     It selects among these candidates (`stakes.forecasting.selection`): the forecast as it came; its bias and spread
@@ -172,24 +175,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     state_: RecalibratorState
     judged_: JudgedCorrection | None
 
-    def __init__(
-        self,
-        cost: Cost,
-        *,
-        outcome_bounds: Pair | Literal["auto"] | None = "auto",
-        decision_weights: Sequence[float] = (0.2, 0.5, 0.8),
-        tolerance: float | None = None,
-        test_fraction: float = 0.25,
-        gap: int = 0,
-        block: int | Literal["auto"] = "auto",
-    ) -> None:
-        self.cost = cost
-        self.outcome_bounds = outcome_bounds
-        self.decision_weights = decision_weights
-        self.tolerance = tolerance
-        self.test_fraction = test_fraction
-        self.gap = gap
-        self.block = block
+    __setattr__ = object.__setattr__  # parameters of an estimator can be set
+    __delattr__ = object.__delattr__
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def fit(
         self,
@@ -232,7 +221,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
         pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
         with one_thread():
-            found = select_correction(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
+            tell = progress or (lambda done, of: None)
+            found = select_correction(past.in_order(), self.cost, pairs, self._settings(), tell)
         self.selection_, self.state_, self.judged_ = found.selection, found.state, found.judged
         self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
         return self
@@ -297,16 +287,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
 
-    def _settings(self, bounds: tuple[Pair, ...]) -> CorrectionSelectionSettings:
+    def _settings(self) -> RecalibratorSettings:
         decision_weights = tuple(float(weight) for weight in self.decision_weights)
         for weight in decision_weights:
             require_decision_weight(weight, expected="lie in [0, 1)")
         if self.tolerance is not None:
             require_finite("tolerance", self.tolerance)
         gap = whole_number("gap", self.gap, 0)
-        return CorrectionSelectionSettings(
-            self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block
-        )
+        given = {each.name: getattr(self, each.name) for each in fields(RecalibratorSettings)}
+        return RecalibratorSettings(**given | {"decision_weights": decision_weights, "gap": gap})
 
     def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> ForecastSet:
         check_is_fitted(self, "state_")

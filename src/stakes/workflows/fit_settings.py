@@ -4,33 +4,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stakes.errors import SettingError
+from stakes.forecasting.parameters import ForecastSettings
 
 _MOST_MEMBERS = 10**6  # that a bundle takes
 _SEEDS = 2**32  # that numpy takes
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitSettings:
+class FitSettings(ForecastSettings):
     """How a forecaster is fitted; the text of an attribute is the help of its flag.
 
     Attributes:
         model: kind of the model; linear needs no training
-        base: what the forecast starts from; trees needs LightGBM
         score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
         outcome_bounds: what the targets cannot cross, such as 0,1; none, or auto, what the cost knows or the data show
         directions: features in degrees, which become sine and cosine; none, or auto, by their names and values
-        decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
-        conditioned: let models see the parameter of the cost that is a range, such as penalty=1..50
-        members: members of a forecast
-        ensemble: models of different seeds, pooled
-        decision_member_count: members to decide from in training; by default the 10 of the score
-        model_selection: select from climatology, linear, network and decision weights, each step only with proof
-        recent_errors: correct members by the errors of validation cases, where that is proven to help
-        epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by
-        validation_fraction: share of the others, their last ones, by which training stops and a weight is selected
-        tolerance: per cent by which a decision weight may make the score worse; no limit by default
         block: neighbouring cases that belong together; a week by default, in short records at least three days
         seed: of all that is random
         separator: of CSV files; found by itself by default
@@ -38,52 +28,32 @@ class FitSettings:
     """
 
     model: Literal["implicit", "diffusion", "linear"] = "implicit"
-    base: Literal["linear", "trees", "none"] = "linear"
     score: str = "energy"
     outcome_bounds: str = "auto"
     directions: tuple[str, ...] | Literal["auto"] = "auto"
-    decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
-    conditioned: bool = False
-    members: int = 500
-    ensemble: int = 1
-    decision_member_count: int | None = None
-    model_selection: bool = True
-    recent_errors: bool = True
-    epochs: int | None = None
     test_fraction: float = 0.2
-    validation_fraction: float = 0.25
-    tolerance: float | None = None
     block: int | None = None
     seed: int = 0
     separator: str | None = None
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        from stakes.argument_checks import require_count, require_decision_weight, require_finite, require_one_of
+        from stakes.argument_checks import require_count, require_one_of
         from stakes.data.forecasts.quantiles import written_pair
         from stakes.scores.mixture import score_weights
 
         require_one_of("model", self.model, ("implicit", "diffusion", "linear"))
-        require_one_of("base", self.base, ("linear", "trees", "none"))
+        self.check()
         score_weights(self.score)  # which checks it
         written_pair(self.outcome_bounds)  # as this does
-        if self.decision_weight != "auto":
-            require_decision_weight(self.decision_weight, expected="be auto or lie in [0, 1]")
         self._require_weights()
-        require_count("members", self.members, 2)
         if self.members > _MOST_MEMBERS:
             raise SettingError(f"members must be at most {_MOST_MEMBERS:,}, got {self.members:,}")
-        require_count("ensemble", self.ensemble)
-        for name in ("decision_member_count", "epochs", "block"):
-            if getattr(self, name) is not None:
-                require_count(name, getattr(self, name))
+        if self.block is not None:
+            require_count("block", self.block)
         if not 0 <= self.test_fraction < 1:
             raise SettingError(f"test_fraction must lie in [0, 1), got {self.test_fraction}")
-        if not 0 < self.validation_fraction < 1:
-            raise SettingError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}")
-        if self.tolerance is not None:
-            require_finite("tolerance", self.tolerance)
         if not 0 <= self.seed < _SEEDS:
             raise SettingError(f"seed must lie between 0 and {_SEEDS - 1}, got {self.seed}")
 

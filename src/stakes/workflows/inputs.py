@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,15 +21,12 @@ from stakes.evaluation.case_metrics import todays_cost, todays_notes
 from stakes.evaluation.selection import too_few_to_choose
 from stakes.files import content_digest, read_json, write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.parameters import ForecastSettings
 from stakes.forecasting.plan import divided_rows
 from stakes.settings import canonical_text, from_plain, shown, to_plain
 from stakes.training.execution import Execution
 from stakes.workflows.fit_settings import FitSettings
 
-_SHARED = (
-    *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "model_selection", "recent_errors"),
-    *("epochs", "validation_fraction", "tolerance"),
-)
 _KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
 
 
@@ -45,11 +42,11 @@ class FitRequest(FitSettings):
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
         """An untrained one."""
         parameters: dict[str, Any] = {
-            **{name: getattr(self, name) for name in _SHARED},
+            **{each.name: getattr(self, each.name) for each in fields(ForecastSettings)},
             "cost": cost,
+            "model": self.model,
             "outcome_bounds": written_pair(self.outcome_bounds),
             "scoring_rule": self.score,
-            "decision_member_count": self.decision_member_count,
             "baseline": True,
             "block": "auto" if self.block is None else self.block,
             "device": execution.resolved_device,

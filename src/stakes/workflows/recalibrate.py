@@ -14,7 +14,6 @@ from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_
 from stakes.artifacts.recalibrations import (
     AboutRecalibration,
     Recalibration,
-    RecalibratorSettings,
     load_recalibration,
     save_recalibration,
 )
@@ -41,6 +40,8 @@ from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.correction_candidates import past_parts
+from stakes.forecasting.parameters import RecalibratorSettings
+from stakes.forecasting.recalibrator import Recalibrator
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
@@ -148,7 +149,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     notes = (*given.notes, *spec.doubts(given.outcomes, given.targets), *broken)
     for note in notes:
         say(f"note: {note}")
-    recalibrator = request.settings.recalibrator(cost)
+    recalibrator = Recalibrator(cost, **vars(request.settings))
     sentence = f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}"
     with user_cost_errors(cost), say.counting(sentence) as progress:
         recalibrator.fit(given, progress=progress)
