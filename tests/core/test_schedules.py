@@ -17,8 +17,8 @@ from stakes import (
 )
 from stakes.argument_checks import unwatched
 from stakes.errors import CostError, ShapeError
+from stakes.programs.part_costs import AT_BOUND, BETWEEN, PartAction, PartCosts, redone
 from stakes.programs.schedules import budgeted_action, ramped_action
-from stakes.programs.vector_cost import AT_BOUND, BETWEEN, PartAction, PartCosts, redone
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 

@@ -32,7 +32,6 @@ from stakes.programs.convex_actions import BarrierNewton
 from stakes.programs.cvar import CVaRProgram
 from stakes.programs.interior_point import InteriorPoint
 from stakes.programs.scenario_program import (
-    BINDS,
     ProgramCost,
     SolvedProgram,
     certified,
@@ -291,7 +290,7 @@ class CVaRCost(VectorCost):
             return replace(best, expected_cost=self._mean(best.action, double, weights))
         program = cost.program(samples.shape[-1], samples.device)
         action, solution = self._solved_program(cost, double, weights, solver)
-        interior = program.slack(action[..., :-1], double, weights) > BINDS
+        interior = program.is_interior(action[..., :-1], double, weights)
         return certified(program, action, self._mean(action, double, weights), solution, interior)
 
     def _mean(self, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor:

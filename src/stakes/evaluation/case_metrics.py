@@ -141,7 +141,7 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
     given = torch.as_tensor(np.asarray(action, dtype=np.float64))
     given = given[~given.isnan().any(-1)]
     unknown = given.new_zeros(len(given), 1, outcomes)
-    broken = int((program.program(outcomes).slack(given, unknown) < -BINDS).sum())
+    broken = int((program.program(outcomes).slack(given, unknown) < -BINDS).any(-1).sum())
     if not broken:
         return ()
     return (

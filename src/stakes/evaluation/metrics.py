@@ -16,7 +16,7 @@ from stakes.costs.member_weights import in_order, mean_of_members, relative_weig
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import scalar_cost
 from stakes.errors import SettingError, ShapeError
-from stakes.programs.scenario_program import BINDS, program_cost
+from stakes.programs.scenario_program import program_cost
 from stakes.scores.decision_score import case_parts, mean_cost, realised_cost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
@@ -133,7 +133,7 @@ class Assessor:
         plain = plain_cost_of(self.cost)
         if (stated := program_cost(plain)) is not None:
             program = stated.program(members.shape[-1], action.device)
-            return program.slack(action.double(), members, self.weights) > BINDS
+            return program.is_interior(action.double(), members, self.weights)
         if vector_cost(plain) is not None:  # a function, whose limits only its solver knows
             return solve_action(plain, members, weights=self.weights).interior
         at_lower, at_upper = at_bounds(plain, action, members, self.weights)

@@ -12,8 +12,8 @@ from stakes.costs.cost import ActionSolution, Parameter, VectorCost, refuse_nump
 from stakes.costs.derivatives import ExpectedCost, slope_and_hessian, slope_of
 from stakes.costs.member_weights import mean_of_members
 from stakes.errors import CostError, SettingError, ShapeError
+from stakes.programs.part_costs import parameter_parts
 from stakes.programs.scenario_program import BINDS, ScenarioProgram, warn_of_parameters
-from stakes.programs.vector_cost import parameter_parts
 
 _TO_THE_LIMIT = 0.99  # of the way to the nearest limit
 _HALVINGS = 8

@@ -577,40 +577,16 @@ class Program(ProgramCost):
         return None if most == torch.inf else most
 
     def part_bounds(self, parts: int) -> tuple[Tensor, Tensor]:
-        """What each part of an action does not fall below, and not exceed, (A,) each, infinite without such a bound.
-
-        Args:
-            parts: A.
-        """
+        """What each part of an action does not fall below, and not exceed, (A,) each, infinite without such a bound."""
         each = sum(quantity.each for quantity in self.decide.values())
         return self._matrices((parts - len(self.decide) + each) // max(each, 1)).bounds()
 
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each action, (...), with the best recourse; infinite where there is none.
-
-        Args:
-            action: What was decided, (..., A), the quantities in their order.
-            outcome: Outcomes (..., D) that broadcast against it.
-        """
-        program = self.program(outcome.shape[-1], outcome.device)
-        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome)
-        return cost.to(torch.promote_types(action.dtype, outcome.dtype))
-
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """Nothing: all of the cost is that of the program, (...).
-
-        Args:
-            outcome: Outcomes (..., D).
-        """
+        """Nothing: all of the cost is that of the program, (...)."""
         return torch.zeros_like(outcome[..., 0])
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The matrices of the program.
-
-        Args:
-            outcomes: D.
-            device: Where its numbers are; None for the CPU.
-        """
+        """The matrices of the program."""
         for where, size in self._sizes().items():
             if size != outcomes:
                 raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
@@ -621,22 +597,14 @@ class Program(ProgramCost):
         return self._built[key]
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What the parts are called: the quantity and the outcome, or the outcome where there is one quantity.
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """What the parts are called: the quantity and the outcome, or the outcome where there is one quantity."""
         if len(self.decide) == 1 and next(iter(self.decide.values())).each:
             return tuple(outcomes)
         names = ([f"{name}_{each}" for each in outcomes] if of.each else [name] for name, of in self.decide.items())
         return tuple(name for several in names for name in several)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """For each limit its name, and where it holds.
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """For each limit its name, and where it holds."""
         rows = [each for each in self._matrices(len(outcomes)).limit_rows() if not each.row.equation]
         return tuple((each.name, place) for each in rows for place in each.places(outcomes))
 

@@ -275,36 +275,28 @@ class ScenarioProgram:
         least = torch.cat([allowed, torch.full_like(met, torch.inf)[..., None]], -1).amin(-1)
         return torch.where(met > 0, met, torch.where(least < torch.inf, least, 0.0))
 
-    def slack(
-        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
-    ) -> Tensor:
-        """The distance of each action from its nearest limit, relative to its size; infinite without any limit, (...).
-
-        Args:
-            action: Actions (..., A) of all cases, or (n, A) of those at some places.
-            samples: Members (..., M, D) of all cases, which tell what is small there.
-            weights: What each member weighs, (..., M); None where all count alike.
-            places: Which cases, (n,); None for all.
-        """
-        left = self.slacks(action, samples, weights, places)
-        return left.amin(-1) if left.shape[-1] else torch.full_like(action[..., 0], torch.inf)
-
-    def slacks(
-        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
-    ) -> Tensor:
+    def slack(self, action: Tensor, samples: Tensor, weights: Tensor | None = None) -> Tensor:
         """The distance of each action from each of its L limits, relative to its size, (..., L): G, upper, lower.
 
         Args:
-            action: Actions (..., A) of all cases, or (n, A) of those at some places.
-            samples: Members (..., M, D) of all cases, which tell what is small there.
+            action: Actions (..., A).
+            samples: Members (..., M, D), which tell what is small there.
             weights: What each member weighs, (..., M); None where all count alike.
-            places: Which cases, (n,); None for all.
         """
         C, d = self._limits(samples.shape[:-2])
         flat, unit = action.reshape(-1, self.parts), self.unit(samples, weights).reshape(-1, 1)
-        d, unit = (d, unit) if places is None else (d[places], unit[places])
         size = torch.maximum(flat.abs().amax(-1, keepdim=True), unit).clamp(min=torch.finfo(flat.dtype).tiny)
         return ((d - flat @ C.mT) / size).reshape(*action.shape[:-1], len(C))
+
+    def is_interior(self, action: Tensor, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Whether no limit of an action binds, (...), bool.
+
+        Args:
+            action: Actions (..., A).
+            samples: Members (..., M, D), which tell what is small there.
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        return (self.slack(action, samples, weights) > BINDS).all(-1)
 
     def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """What the best recourse r(a, y) costs, (...), differentiable by its prices.
@@ -350,8 +342,6 @@ class ScenarioProgram:
         slope = slope if self.p_y is None else slope + (self.p_y @ y[..., None])[..., 0]
         bent = a.new_zeros(()) if self.P is None else 0.5 * (self.P @ a[..., None])[..., 0]
         return ((slope + bent) * a).sum(-1)
-
-    # Inside
 
     def _moved(
         self,
@@ -437,6 +427,17 @@ class ProgramCost(VectorCost):
         """The matrices of the program for so many outcomes."""
         raise NotImplementedError
 
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each action, (...), with the best recourse; infinite where there is none.
+
+        Args:
+            action: What was decided, (..., A).
+            outcome: Outcomes (..., D) that broadcast against it.
+        """
+        program = self.program(outcome.shape[-1], outcome.device)
+        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + self.fixed_cost(outcome)
+        return cost.to(torch.promote_types(action.dtype, outcome.dtype))
+
     def fixed_cost(self, outcome: Tensor) -> Tensor:
         """What no action changes of the cost, beside that of the program, (...)."""
         raise NotImplementedError
@@ -472,7 +473,7 @@ class ProgramCost(VectorCost):
             value = solution.objective.reshape(cases) + mean_of_members(self.fixed_cost(members), shares, 0)
         else:
             value = mean_of_members(self(action, members), shares, 0)
-        return certified(program, action, value, solution, program.slack(action, samples, weights) > BINDS)
+        return certified(program, action, value, solution, program.is_interior(action, samples, weights))
 
     def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ProgramCost", Tensor, Tensor | float]:
         """The same decision about members nearer to zero, these members, and how far they were moved, (..., 1)."""

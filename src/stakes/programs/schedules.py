@@ -21,8 +21,7 @@ from stakes.costs.cost import ActionSolution, Parameter
 from stakes.costs.member_weights import mean_of_members
 from stakes.errors import CostError
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.scenario_program import BINDS, ProgramCost, ScenarioProgram, required_interior_point
-from stakes.programs.vector_cost import (
+from stakes.programs.part_costs import (
     AT_BOUND,
     BETWEEN,
     ROUNDING,
@@ -33,6 +32,7 @@ from stakes.programs.vector_cost import (
     redone,
     take_lists,
 )
+from stakes.programs.scenario_program import ProgramCost, ScenarioProgram, required_interior_point
 
 
 class ExactAction(NamedTuple):
@@ -357,7 +357,7 @@ class SeparableCost(ProgramCost):
             reasons = _why_unproven(program, samples, weights, solved)
         members, shares = samples.double().movedim(-2, 0), None if weights is None else weights.movedim(-1, 0)
         value = mean_of_members(self(action, members), shares, 0)
-        interior = program.slack(action, samples, weights) > BINDS
+        interior = program.is_interior(action, samples, weights)
         curvature = program.least_curvature.expand(value.shape)
         return ActionSolution(action, value, interior, residual, solved, curvature, solved, gap, *reasons)
 
@@ -463,21 +463,13 @@ class ScheduleCost(SeparableCost):
         return _imbalance(self.short, self.long, action, outcome, self.quadratic)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...).
-
-        Args:
-            outcome: Outcomes (..., T).
-        """
+        """What no action changes of the cost, beside that of the program, (...)."""
         return ((0.5 * self.quadratic * outcome - self.long) * outcome).sum(-1)
 
     def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ScheduleCost", Tensor, Tensor]:
         """The same decision about members around zero, these members, and how far they were moved, (..., 1).
 
         A solver that squares numbers far from zero would lose the digits in which they differ.
-
-        Args:
-            samples: Members (..., M, T).
-            weights: What each member weighs, (..., M); None where all count alike.
         """
         each, double = None if weights is None else weights.detach()[..., None], samples.double()
         middle = mean_of_members(double.detach(), each, -2).mean(-1, keepdim=True)
@@ -486,12 +478,7 @@ class ScheduleCost(SeparableCost):
         return replace(self, lower=_double(self.lower) - middle, upper=upper), double - middle[..., None, :], middle
 
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
-        """The best action, exactly: within the ramp limit.
-
-        Args:
-            samples: Members (..., M, T).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
+        """The best action, exactly: within the ramp limit."""
         if self.ramp is None:
             action = self.free_action(samples, weights)
             return ExactAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
@@ -509,12 +496,7 @@ class ScheduleCost(SeparableCost):
         return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether actions (B, T) meet the ramp limit, (B,).
-
-        Args:
-            action: The actions of all cases in one axis.
-            cases: The shape of the cases, (...).
-        """
+        """Whether actions (B, T) meet the ramp limit, (B,)."""
         if self.ramp is None:
             return torch.ones_like(action[:, 0], dtype=torch.bool)
         return (action.diff(dim=-1).abs() <= self._ramps(cases, action.device)).all(-1)
@@ -529,21 +511,12 @@ class ScheduleCost(SeparableCost):
         return self.ramp is not None
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The ramp from each outcome to the next, up and then down.
-
-        Args:
-            outcomes: The names of the T outcomes.
-        """
+        """The ramp from each outcome to the next, up and then down."""
         steps = [] if self.ramp is None else [f"{first} to {second}" for first, second in pairwise(outcomes)]
         return tuple(("ramp", f"{step}, {way}") for way in ("up", "down") for step in steps)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program.
-
-        Args:
-            parts: T.
-            device: Where its numbers are; None for the CPU.
-        """
+        """The decision as a scenario program."""
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         curved = parameter_parts(self, "quadratic", len(eye), eye.device)
         limits = {}
@@ -604,11 +577,7 @@ class AllocationCost(SeparableCost):
         return _imbalance(self.short, self.long, action, outcome)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...).
-
-        Args:
-            outcome: Outcomes (..., D).
-        """
+        """What no action changes of the cost, beside that of the program, (...)."""
         return -(self.long * outcome).sum(-1)
 
     @property
@@ -617,12 +586,7 @@ class AllocationCost(SeparableCost):
         return False
 
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
-        """The best action, exactly: within the budget.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
+        """The best action, exactly: within the budget."""
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
         free, (members, shares) = costs.best(), _in_one_axis(samples, weights)
 
@@ -635,12 +599,7 @@ class AllocationCost(SeparableCost):
         return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether the budget suffices for actions (B, D), (B,).
-
-        Args:
-            action: The actions of all cases in one axis.
-            cases: The shape of the cases, (...).
-        """
+        """Whether the budget suffices for actions (B, D), (B,)."""
         return (action.sum(-1, keepdim=True) <= self._budgets(cases, action.device))[:, 0]
 
     def _budgets(self, cases: torch.Size, device: torch.device) -> Tensor:
@@ -648,20 +607,11 @@ class AllocationCost(SeparableCost):
         return parameter_parts(self, "budget", 1, device).expand(*cases, 1).reshape(-1, 1)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The budget.
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """The budget."""
         return (("budget", "all"),)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program; that no share exceeds the budget follows from their sum.
-
-        Args:
-            parts: D.
-            device: Where its numbers are; None for the CPU.
-        """
+        """The decision as a scenario program; that no share exceeds the budget follows from their sum."""
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=parameter_parts(self, "budget", 1, device))
 

@@ -75,7 +75,7 @@ def limit_prices(
     with torch.no_grad():
         shares = relative_weights(weights, samples)
         action, solution = program.solve(samples, shares, solver)
-        left = program.slacks(action, samples, shares)
+        left = program.slack(action, samples, shares)
     binds = left <= BINDS
     price = solution.iterate.price.reshape(left.shape) / program.limit_sizes
     solved = solution.solved.reshape(left.shape[:-1])[..., None]

@@ -12,10 +12,10 @@ from torch import Tensor
 from stakes.argument_checks import known_false, require_finite, require_positive, shown_numbers
 from stakes.costs.cost import Parameter
 from stakes.errors import CostError
+from stakes.programs.part_costs import parameter_parts, take_lists
 from stakes.programs.recourse import RIDGE, MemberBlocks, Recourse
 from stakes.programs.scenario_program import ProgramCost, ScenarioProgram
 from stakes.programs.schedules import require_not_negative
-from stakes.programs.vector_cost import parameter_parts, take_lists
 
 _ROWS = 5  # of every hour
 
@@ -253,23 +253,8 @@ class StorageCost(ProgramCost):
         """No largest commitment: what is missing is bought."""
         return
 
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each day, (...), with the best use of the battery.
-
-        Args:
-            action: Commitments (..., T).
-            outcome: Production (..., T) that broadcasts against them.
-        """
-        program = self.program(outcome.shape[-1], outcome.device)
-        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + self.fixed_cost(outcome)
-        return cost.to(torch.promote_types(action.dtype, outcome.dtype))
-
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...).
-
-        Args:
-            outcome: Production (..., T).
-        """
+        """What no action changes of the cost, beside that of the program, (...)."""
         return (parameter_parts(self, "long", outcome.shape[-1], outcome.device) * outcome).sum(-1)
 
     def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -300,12 +285,7 @@ class StorageCost(ProgramCost):
         return paid.to(torch.promote_types(action.dtype, outcome.dtype))
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program; its recourse is what is charged, discharged and bought.
-
-        Args:
-            outcomes: T.
-            device: Where its numbers are; None for the CPU.
-        """
+        """The decision as a scenario program; its recourse is what is charged, discharged and bought."""
         eye = torch.eye(outcomes, dtype=torch.float64, device=device)
         nothing, so_far = torch.zeros_like(eye), torch.tril(torch.ones_like(eye))
         blocks = [
@@ -388,36 +368,19 @@ class ArbitrageCost(ProgramCost):
         return (outcome * (charged - discharged)).sum(-1) + 0.5 * self.quadratic * (action**2).sum(-1)
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What is charged at every t, and then what is discharged.
-
-        Args:
-            outcomes: The names of the T prices.
-        """
+        """What is charged at every t, and then what is discharged."""
         return tuple(f"{way}_{name}" for way in self.opposites for name in outcomes)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The energy that the battery holds after every t at most, and then at least.
-
-        Args:
-            outcomes: The names of the T prices.
-        """
+        """The energy that the battery holds after every t at most, and then at least."""
         return tuple((kind, f"after {name}") for kind in ("energy", "empty") for name in outcomes)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """Nothing: all of the cost depends on the action, (...).
-
-        Args:
-            outcome: Prices (..., T).
-        """
+        """Nothing: all of the cost depends on the action, (...)."""
         return torch.zeros_like(outcome[..., 0])
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program, without recourse but for a row that asks nothing.
-
-        Args:
-            outcomes: T.
-            device: Where its numbers are; None for the CPU.
-        """
+        """The decision as a scenario program, without recourse but for a row that asks nothing."""
         eye = torch.eye(outcomes, dtype=torch.float64, device=device)
         power, energy = (parameter_parts(self, name, outcomes, device) for name in ("power", "energy"))
         so_far = torch.tril(torch.ones_like(eye))
