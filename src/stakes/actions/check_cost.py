@@ -62,8 +62,29 @@ class GradientMass:
     gradient_share: Tensor  # share (bins,) of the sum of |d a*/d y_m| that falls on them
 
 
+class _Check:
+    """A survey of sets of members, and what speaks against training with a cost."""
+
+    @property
+    def fit_for_training(self) -> bool:
+        """Whether nothing speaks against training with it."""
+        return not self.objections
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Sentences about what speaks against training with it, the most important first."""
+        return tuple(sentence for sentence, holds in self._doubts().items() if holds)
+
+    def _doubts(self) -> dict[str, bool]:
+        raise NotImplementedError
+
+    @property
+    def _verdict(self) -> str:
+        return "fit for training" if self.fit_for_training else "NOT fit for training as it is"
+
+
 @dataclass(frozen=True)
-class CostCheck:
+class CostCheck(_Check):
     """What `check_cost` saw in the sets of members it was given; `str()` is a table of it.
 
     It is a survey of these sets and no proof: another forecast may meet a bound, a flat place or a second minimum that
@@ -114,15 +135,8 @@ class CostCheck:
         """Whether derivatives are known not to agree with finite differences."""
         return self.derivative_error > _DERIVATIVE_TOLERANCE
 
-    @property
-    def fit_for_training(self) -> bool:
-        """Some sets have an interior solution, every search converged to the best minimum, the derivatives agree."""
-        return not self.objections
-
-    @property
-    def objections(self) -> tuple[str, ...]:
-        """Sentences about what speaks against training with it, the most important first."""
-        sentences = {
+    def _doubts(self) -> dict[str, bool]:
+        return {
             _ALWAYS_AT_A_BOUND: self.interior == 0,
             "The expected cost has several minima, and the search in training misses the best of them.": (
                 self.missed > 0
@@ -134,13 +148,11 @@ class CostCheck:
             _NOT_CURVED: self.curved < 1 and not self.at_kink and not self.closed_form,
             _OTHER_DERIVATIVES: not self.derivative_error <= _DERIVATIVE_TOLERANCE,
         }
-        return tuple(sentence for sentence, holds in sentences.items() if holds)
 
     def __str__(self) -> str:
         mass = self.gradient_mass
         lines = [
-            f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: "
-            f"{self.sets} sets of {self.members} members",
+            f"{self._verdict}: {self.sets} sets of {self.members} members",
             f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
             f"{number_text(self.least_curvature, 3)}" + (f", at a kink {self.at_kink:.2%}" if self.at_kink else ""),
             f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
@@ -261,7 +273,7 @@ def _missed(cost: Cost, chunks: tuple[Tensor, ...], expected: Tensor) -> float:
 
 def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> GradientMass:
     values = torch.cat([chunk.mean(-1).reshape(-1) for chunk in chunks]).double().cpu()
-    gradients = torch.cat([_jacobian(cost, chunk).abs().sum(-1).reshape(-1) for chunk in chunks]).double().cpu()
+    gradients = torch.cat([_pulled(cost, chunk).abs().sum(-1).reshape(-1) for chunk in chunks]).double().cpu()
     low, high = values.min(), values.max()
     edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
     place = torch.bucketize(values, edges[1:-1], right=True)
@@ -271,13 +283,24 @@ def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> Gradien
     return GradientMass(edges, count / count.sum(), mass / mass.sum().clamp(min=torch.finfo(torch.float64).tiny))
 
 
-def _jacobian(cost: Cost, samples: Tensor) -> Tensor:
-    """D a*/d y_m, (N, M, D): rows are independent, so the gradient of the sum of actions holds every row's own."""
+def _pulled(cost: Cost, samples: Tensor, direction: Tensor | float = 1.0) -> Tensor:
+    """The gradient by the members of the product of each action with a direction (N, A), (N, M, D).
+
+    Rows are independent, so the gradient of the sum of all products holds every row's own.
+    """
     leaf = samples.detach().requires_grad_()
     action = optimal_action(cost, leaf, check=False)
     if not action.requires_grad:
         return torch.zeros_like(leaf)
-    return torch.autograd.grad(action.sum(), leaf, materialize_grads=True)[0]
+    return torch.autograd.grad((action * direction).sum(), leaf, materialize_grads=True)[0]
+
+
+def _aside(samples: Tensor) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
+    """The sets moved a little aside, a random direction, the spread of all members, and the generator of both."""
+    generator = torch.Generator(samples.device).manual_seed(0)
+    both = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator, device=samples.device)
+    spread = samples.std(correction=0).clamp(min=1e-6)
+    return samples + _ASIDE * spread * both[0], both[1], spread, generator
 
 
 def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
@@ -287,17 +310,14 @@ def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
     to where a forecast without ties would be. Where the steps ahead and back disagree there is a kink even so, and the
     set is left out; the second number is the share of these.
     """
-    samples = samples.double()
-    generator = torch.Generator(samples.device).manual_seed(0)
-    aside, direction = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator, device=samples.device)
-    spread = samples.std(correction=0).clamp(min=1e-6)
-    samples, step = samples + _ASIDE * spread * aside, _STEP * spread
+    samples, direction, spread, _ = _aside(samples.double())
+    step = _STEP * spread
     ahead, here, behind = (
         solve_action(cost, samples + sign * step * direction, check=False, thorough=False).action[:, 0]
         for sign in (1.0, 0.0, -1.0)
     )
     moved = (ahead - behind) / (2 * step)
-    analytic = (_jacobian(cost, samples) * direction).sum((-2, -1))
+    analytic = (_pulled(cost, samples) * direction).sum((-2, -1))
     scale = moved.abs().max().clamp(min=torch.finfo(samples.dtype).tiny)
     smooth = (ahead - 2 * here + behind).abs() <= _KINK * step * scale
     if not smooth.any():
@@ -305,16 +325,13 @@ def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
     return ((analytic - moved).abs() / scale)[smooth].max().item(), _share(~smooth)
 
 
-def _share(flags: Tensor) -> float:
-    return flags.double().mean().item()
+def _share(flags: Tensor | None) -> float:
+    return 0.0 if flags is None else flags.double().mean().item()
 
 
 _PROGRAM_TOLERANCE = 1e-3  # of the largest derivative
 _AGREEMENT = 1e-5  # of the mean |cost|: by how much the cost and its program may differ
-_PROGRAM_STEP, _PROGRAM_ASIDE = (
-    1e-4,
-    1e-2,
-)  # of the members' standard deviation: a finite difference, and a step away from ties
+_PROGRAM_STEP = 1e-4  # of the members' standard deviation: a finite difference
 _MOVES = 1e-4  # of the largest part: what an action moves by at least where all members move by their spread
 _NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
 _ELSEWHERE = 8  # outcomes of other sets that each action is tried with
@@ -332,7 +349,7 @@ class CheckedLimit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProgramCheck:
+class ProgramCheck(_Check):
     """What `check_program` saw in the sets of members it was given; `str()` is a table of it.
 
     It is a survey of these sets and no proof, but for convexity, which is read off the matrices; that of a function of
@@ -376,15 +393,8 @@ class ProgramCheck:
     differing: float
     convex_by_word: bool = False
 
-    @property
-    def fit_for_training(self) -> bool:
-        """Convex, solved in every set, with recourse for every outcome, and a gradient that is right."""
-        return not self.objections
-
-    @property
-    def objections(self) -> tuple[str, ...]:
-        """Sentences about what speaks against training with it, the most important first."""
-        sentences = {
+    def _doubts(self) -> dict[str, bool]:
+        return {
             "The cost is not convex in the action.": self.convex is False,
             "It is not known whether the cost is convex in the action: say so if it is (convex=True).": (
                 self.convex is None
@@ -397,7 +407,6 @@ class ProgramCheck:
             _NEVER_MOVES: self.moving == 0,
             _OTHER_DERIVATIVES_IN_MOST: self.derivative_error > _PROGRAM_TOLERANCE,
         }
-        return tuple(sentence for sentence, holds in sentences.items() if holds)
 
     @property
     def _convex(self) -> str:
@@ -406,8 +415,7 @@ class ProgramCheck:
 
     def __str__(self) -> str:
         lines = [
-            f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: {self.sets} sets of "
-            f"{self.members} members, {self.parts} parts",
+            f"{self._verdict}: {self.sets} sets of {self.members} members, {self.parts} parts",
             f"  convex                   {self._convex:>8}",
             f"  certified                {self.certified:8.2%}   proven to be the best",
             f"  infeasible, unbounded    {self.infeasible:8.2%}   {self.unbounded:.2%}",
@@ -458,14 +466,14 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SE
         members=flat.shape[-2],
         parts=shown_action(cost, solution.action).shape[-1],
         convex=_is_convex(program) if program is not None else _said_convex(vector, flat),
-        certified=_share_of_cases(solution.certified),
-        infeasible=_share_of_cases(solution.infeasible),
-        unbounded=_share_of_cases(solution.unbounded),
+        certified=_share(solution.certified),
+        infeasible=_share(solution.infeasible),
+        unbounded=_share(solution.unbounded),
         without_recourse=_without_recourse(cost, solution.action[solved], flat),
         disagreement=0.0 if program is None else _disagreement(cost, program, solution.action[solved], flat[solved]),
-        interior=_share_of_cases(solution.interior & solved),
+        interior=_share(solution.interior & solved),
         limits=_binding(cost, flat),
-        moving=_share_of_cases(_moves(cost, solution.action, flat)),
+        moving=_share(_moves(cost, solution.action, flat)),
         derivative_error=error,
         differing=differing,
         convex_by_word=vector.convex_by_word,
@@ -524,7 +532,7 @@ def _without_recourse(cost: Cost, action: Tensor, samples: Tensor) -> float:
     corners = torch.stack([low, high, low - _BEYOND * (high - low), high + _BEYOND * (high - low)])
     outcomes = torch.cat([pool[chosen], corners[:, None].expand(-1, len(action), -1)])  # (tries, n, D)
     with torch.no_grad():
-        return _share_of_cases(~torch.isfinite(cost(action, outcomes)))
+        return _share(~torch.isfinite(cost(action, outcomes)))
 
 
 def _disagreement(cost: Cost, program: ScenarioProgram, action: Tensor, samples: Tensor) -> float:
@@ -548,7 +556,7 @@ def _binding(cost: Cost, samples: Tensor) -> tuple[CheckedLimit, ...]:
     saved = prices.saved_by()
     chosen = {kind: torch.tensor([own == kind for own in prices.kinds]) for kind in saved}
     return tuple(
-        CheckedLimit(kind, _share_of_cases(prices.binds[:, which].any(-1)), float(saved[kind].nanmean()))
+        CheckedLimit(kind, _share(prices.binds[:, which].any(-1)), float(saved[kind].nanmean()))
         for kind, which in chosen.items()
     )
 
@@ -560,15 +568,6 @@ def _moves(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
     return reach > _MOVES * action.abs().nan_to_num().max().clamp(min=_NOTHING)
 
 
-def _pulled(cost: Cost, samples: Tensor, direction: Tensor) -> Tensor:
-    """The gradient by the members of the product of each action with a direction (N, A)."""
-    leaf = samples.detach().requires_grad_()
-    action = optimal_action(cost, leaf, check=False)
-    if not action.requires_grad:
-        return torch.zeros_like(leaf)
-    return torch.autograd.grad((action * direction).sum(), leaf, materialize_grads=True)[0]
-
-
 def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = _COMPARED_SETS) -> tuple[float, float]:
     """Median difference of a* moved along a random direction from its derivative; the share of sets that differ.
 
@@ -576,10 +575,8 @@ def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = _COM
     aside, to where a forecast without ties would be.
     """
     samples = samples[:: max(1, len(samples) // compared_sets)][:compared_sets]
-    generator = torch.Generator().manual_seed(0)
-    aside, direction = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator)
-    spread = samples.std(correction=0).clamp(min=1e-6)
-    samples, step = samples + _PROGRAM_ASIDE * spread * aside, _PROGRAM_STEP * spread
+    samples, direction, spread, generator = _aside(samples)
+    step = _PROGRAM_STEP * spread
     ahead, behind = (
         solve_action(cost, samples + sign * step * direction, check=False, thorough=False).action
         for sign in (1.0, -1.0)
@@ -591,8 +588,4 @@ def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = _COM
         return float("nan"), 0.0
     analytic = (_pulled(cost, samples, mixed) * direction).sum((-2, -1))
     error = (analytic - moved).abs() / scale
-    return error.median().item(), _share_of_cases(error > _PROGRAM_TOLERANCE)
-
-
-def _share_of_cases(flags: Tensor | None) -> float:
-    return 0.0 if flags is None else flags.double().mean().item()
+    return error.median().item(), _share(error > _PROGRAM_TOLERANCE)
