@@ -39,7 +39,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class NewtonBisection:
+class NewtonBisection(Solver):
     """Newton's method on f', kept inside a bracket that bisection shrinks; exact to rounding for smooth costs.
 
     A coarse scan of f at `intervals` + 1 actions finds the bracket and flags rows that rise and then fall again. What
@@ -63,13 +63,7 @@ class NewtonBisection:
         require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        """The action of the smallest |f'| that Newton's method and bisection came to, in each row.
-
-        Args:
-            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
-            lower: Lower bounds (...).
-            upper: Upper bounds (...).
-        """
+        """The action of the smallest |f'| that Newton's method and bisection came to, in each row."""
         scan = _scan(expected_cost, lower, upper, self.intervals)
         action = self.refine(expected_cost, scan.bracket(), upper - lower)
         return Located(action, scan.sound, scan.typical_curvature)
@@ -106,7 +100,7 @@ class NewtonBisection:
 
 
 @dataclass(frozen=True)
-class ProjectedGradient:
+class ProjectedGradient(Solver):
     """The paper's solver, for reference: `steps` of a <- clip(a - step_size f'(a)) from the middle of the bounds.
 
     The paper takes 50 steps in training and 200 at inference and does not state their size. A step above 2/L, with L
@@ -129,13 +123,7 @@ class ProjectedGradient:
         require_positive("tolerance", self.tolerance)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        """The action of each row after the last step.
-
-        Args:
-            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
-            lower: Lower bounds (...).
-            upper: Upper bounds (...).
-        """
+        """The action of each row after the last step."""
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * slope_of(expected_cost, action), lower, upper)

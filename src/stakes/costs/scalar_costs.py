@@ -90,6 +90,15 @@ class ScalarCost:
         @property
         def upper(self) -> Any: ...
 
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
+        """The best action a*, (..., 1), with its gradient by the members; None where there is no formula.
+
+        Args:
+            samples: Members (..., M, D) of the outcome.
+            weights: What each member weighs, (..., M), not negative; None where all count alike.
+        """
+        raise NotImplementedError
+
     @property
     def tail(self) -> tuple[float, Literal["above", "below"]] | None:
         """The threshold, and its side, beyond which the cost is highest."""
@@ -149,12 +158,7 @@ class ShortfallCost(ScalarCost):
         return self.penalty * torch.relu(committed - self.total(outcome)) ** 2 - committed
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best commitment a*, (..., 1), with its gradient.
-
-        Args:
-            samples: Members (..., M, D) of the outcome.
-            weights: What each member weighs, (..., M), not negative; None where all count alike.
-        """
+        """The best commitment a*, (..., 1), with its gradient."""
         power = self.total(samples)  # (..., M)
         weights = relative_weights(weights, samples)
         revenue = power.shape[-1] / (2 * _last_axis(self.penalty))
@@ -281,12 +285,7 @@ class ProtectionCost(ScalarCost):
         return exposed + self.false_alarm_ratio * calm * level**self.protection_power
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
-        """The best level of protection a*, (..., 1), with its gradient; None for powers other than 2 and 1.
-
-        Args:
-            samples: Members (..., M, D) of the outcome.
-            weights: What each member weighs, (..., M), not negative; None where all count alike.
-        """
+        """The best level of protection a*, (..., 1), with its gradient; None for powers other than 2 and 1."""
         if (self.exposure_power, self.protection_power) != (2.0, 1.0):
             return None
         log_odds = self._log_odds(samples.detach().movedim(-2, 0))  # (M, ..., D)
@@ -357,12 +356,7 @@ class NewsvendorCost(ScalarCost):
         return self.underage * torch.relu(gap) + self.overage * torch.relu(-gap)
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best stock a*, (..., 1), with its gradient.
-
-        Args:
-            samples: Members (..., M, D) of the demand.
-            weights: What each member weighs, (..., M), not negative; None where all count alike.
-        """
+        """The best stock a*, (..., 1), with its gradient."""
         demand = self.total(samples)  # (..., M)
         members = demand.shape[-1]
         rounding = 1 - 4 * torch.finfo(demand.dtype).eps  # M tau just above a whole number is that number
@@ -428,12 +422,7 @@ class ImbalanceCost(ScalarCost):
         return self.short * torch.relu(gap) ** 2 + self.long * torch.relu(-gap) ** 2
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best amount to buy a*, (..., 1), with its gradient.
-
-        Args:
-            samples: Members (..., M, D) of the need.
-            weights: What each member weighs, (..., M), not negative; None where all count alike.
-        """
+        """The best amount to buy a*, (..., 1), with its gradient."""
         need = self.total(samples)  # (..., M)
         members, weights = need.shape[-1], relative_weights(weights, samples)
         # Sums of differences keep their digits in physical units.

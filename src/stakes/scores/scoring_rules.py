@@ -168,7 +168,12 @@ def energy_score(
     >>> stakes.energy_score(members, torch.tensor([1.0]))
     tensor(0.)
     """
-    samples, outcome = prepared_pair(samples, outcome)
+    return _energy_score(*prepared_pair(samples, outcome), estimator, alpha, weights)
+
+
+def _energy_score(
+    samples: Tensor, outcome: Tensor, estimator: Estimator, alpha: float, weights: Tensor | None
+) -> Tensor:
     if estimator != "biased":
         refuse_weights(weights, estimator, "biased")
     weights = relative_weights(weights, samples)
@@ -177,8 +182,35 @@ def energy_score(
     return accuracy - _distance_weight(samples.shape[-2], estimator, alpha) * pair_distance_sum(deviations, weights)
 
 
+class _MemberScore:
+    """A scoring rule of members that may have weights."""
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M); None where all count alike. An estimator must be "biased" then.
+        """
+        return self._score(*prepared_pair(samples, outcome), weights)
+
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class _EstimatedScore(_MemberScore):
+    """A scoring rule with the estimator of `energy_score`."""
+
+    estimator: Estimator
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+
+
 @dataclass(frozen=True)
-class EnergyScore:
+class EnergyScore(_EstimatedScore):
     """`energy_score` with its settings, as a scoring rule.
 
     Attributes:
@@ -189,22 +221,12 @@ class EnergyScore:
     estimator: Estimator = "fair"
     alpha: float = 0.95
 
-    def __post_init__(self) -> None:
-        _require_estimator(self.estimator, self.alpha)
-
-    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            samples: Members (..., M, D).
-            outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
-        """
-        return energy_score(samples, outcome, self.estimator, self.alpha, weights=weights)
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
+        return _energy_score(samples, outcome, self.estimator, self.alpha, weights)
 
 
 @dataclass(frozen=True)
-class PointwiseCRPS:
+class PointwiseCRPS(_EstimatedScore):
     """The mean of the outcomes' own CRPS, each by itself: what models are trained with that draw point by point.
 
     S(F, y) = 1/D sum_d CRPS(F_d, y_d), with F_d the members' values at outcome d. It is proper, and strictly so for the
@@ -219,25 +241,14 @@ class PointwiseCRPS:
     estimator: Estimator = "fair"
     alpha: float = 0.95
 
-    def __post_init__(self) -> None:
-        _require_estimator(self.estimator, self.alpha)
-
-    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            samples: Members (..., M, D).
-            outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
-        """
-        samples, outcome = prepared_pair(samples, outcome)
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
         alone = samples.transpose(-1, -2)[..., None]  # (..., D, M, 1)
         each = None if weights is None else weights[..., None, :]  # (..., 1, M)
-        return energy_score(alone, outcome[..., None], self.estimator, self.alpha, weights=each).mean(-1)
+        return _energy_score(alone, outcome[..., None], self.estimator, self.alpha, each).mean(-1)
 
 
 @dataclass(frozen=True)
-class ThresholdWeightedCRPS:
+class ThresholdWeightedCRPS(_EstimatedScore):
     """The CRPS of what lies beyond a threshold: members and outcome are first moved up (or down) to it.
 
     twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
@@ -257,28 +268,19 @@ class ThresholdWeightedCRPS:
     alpha: float = 0.95
 
     def __post_init__(self) -> None:
-        _require_estimator(self.estimator, self.alpha)
+        super().__post_init__()
         require_one_of("side", self.side, ("above", "below"))
         require_finite("threshold", self.threshold)
 
-    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            samples: Members (..., M, D).
-            outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
-        """
-        samples, outcome = prepared_pair(samples, outcome)
-        beyond = self._beyond(samples), self._beyond(outcome)
-        return energy_score(*beyond, self.estimator, self.alpha, weights=weights)
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
+        return _energy_score(self._beyond(samples), self._beyond(outcome), self.estimator, self.alpha, weights)
 
     def _beyond(self, values: Tensor) -> Tensor:
         return values.clamp(min=self.threshold) if self.side == "above" else values.clamp(max=self.threshold)
 
 
 @dataclass(frozen=True)
-class VariogramScore:
+class VariogramScore(_MemberScore):
     """VS = sum_{i,j} (|y_i - y_j|^p - 1/M sum_m |y_mi - y_mj|^p)^2 over pairs of sites (Scheuerer and Hamill 2015).
 
     It sees the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
@@ -292,15 +294,7 @@ class VariogramScore:
     def __post_init__(self) -> None:
         require_positive("power", self.power)
 
-    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            samples: Members (..., M, D).
-            outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
-        samples, outcome = prepared_pair(samples, outcome)
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
         if samples.shape[-1] < 2:
             raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
         weights = relative_weights(weights, samples)
@@ -322,7 +316,7 @@ class VariogramScore:
 
 
 @dataclass(frozen=True)
-class TotalCRPS:
+class TotalCRPS(_EstimatedScore):
     """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
 
     It is proper and asks for the whole distribution of the total, the decision score only for its best action. It says
@@ -340,22 +334,14 @@ class TotalCRPS:
     alpha: float = 0.95
 
     def __post_init__(self) -> None:
-        _require_estimator(self.estimator, self.alpha)
+        super().__post_init__()
         if total_of(self.cost) is None:
             name = type(self.cost).__name__
             raise SettingError(
                 f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
             )
 
-    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            samples: Members (..., M, D) in physical units.
-            outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
-        """
-        samples, outcome = prepared_pair(samples, outcome)
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
         total_of_cost = cast(Callable[[Tensor], Tensor], total_of(self.cost))
         totals, total = (total_of_cost(values)[..., None] for values in (samples, outcome))
         return energy_score(totals, total, self.estimator, self.alpha, weights=weights)
