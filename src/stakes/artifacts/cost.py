@@ -40,7 +40,7 @@ def chosen_cost(
 def words_for(cost: Cost) -> CostSpec | None:
     """The words for a cost of the library, a program, or a cost from a user's file; None for any other."""
     if (spec := spec_of_file(cost)) is not None:
-        return spec if isinstance(spec, CostSpec) else None
+        return spec
     if (risk := risk_of(cost)) is not None:
         plain = words_for(risk.cost)
         keys = {key: float(getattr(risk, field)) for key, field in RISK_KEYS.items()}

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import math
 import re
 import sys
 import tomllib
@@ -12,54 +13,28 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from torch import Tensor
 
 from stakes.actions.function_costs import cost_function
-from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS, ParameterValue
+from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS
 from stakes.costs.cost import Cost, Parameter, WrappedCost, refuse_numpy, require_cost, unwrapped
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
 from stakes.programs.modelling import Program
 from stakes.settings import from_plain, shown, to_plain
 
+if TYPE_CHECKING:
+    from stakes.cost_spec.spec import CostSpec
+
 _BOUNDS = ("lower", "upper")
-
-
-class OwnCostSpec(Protocol):
-    """What must be known of a user's own cost to make it; a `CostSpec` has it."""
-
-    @property
-    def name(self) -> str:
-        """FILE.py:function."""
-        ...
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        ...
-
-    @property
-    def function(self) -> str:
-        """What the file calls the cost: a function, a class or an object."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, ParameterValue]:
-        """What the user gives to it, and the bounds of a plain function."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 that the file must have."""
-        ...
 
 
 class OwnCost(WrappedCost):
     """The cost in a user's file. A copy of it in another process is made from the file again."""
 
-    def __init__(self, spec: OwnCostSpec) -> None:
+    def __init__(self, spec: "CostSpec") -> None:
         self.spec = spec
         self.cost = _cost_of(spec, _module(spec))
 
@@ -82,7 +57,7 @@ class OwnCost(WrappedCost):
     def __repr__(self) -> str:
         return f"OwnCost({str(self.spec)!r})"
 
-    def __reduce__(self) -> tuple[type["OwnCost"], tuple[OwnCostSpec]]:
+    def __reduce__(self) -> tuple[type["OwnCost"], tuple["CostSpec"]]:
         return OwnCost, (self.spec,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OwnCost":
@@ -94,22 +69,25 @@ def file_hash(path: Path) -> str:
     return hashlib.sha256(_content(path)).hexdigest()
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, what: str = "cost's file", kind: str = "Python", most: float = math.inf) -> bytes:
+    """The bytes of a user's file."""
     if is_pipe_or_device(path):
-        raise CostError(f"the cost's file {str(path)!r} must be a regular file, not a pipe or a device")
+        raise CostError(f"the {what} {str(path)!r} must be a regular file, not a pipe or a device")
     try:
+        if path.stat().st_size > most:
+            raise CostError(f"the {what} {str(path)!r} must have at most {most:,} bytes")
         return path.read_bytes()
     except IsADirectoryError:
-        raise CostError(f"the cost's file {str(path)!r} is a folder, expected a Python file") from None
+        raise CostError(f"the {what} {str(path)!r} is a folder, expected a {kind} file") from None
     except FileNotFoundError:
-        near = sorted(other.name for other in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        near = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
         hint = f"; {did_you_mean(path.name, near)}" if near else ""
         raise CostError(f"there is no file {str(path)!r} for the cost{hint}") from None
     except OSError as error:
-        raise CostError(f"the cost's file {str(path)!r} cannot be read: {error.strerror}") from error
+        raise CostError(f"the {what} {str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def _module(spec: OwnCostSpec) -> ModuleType:
+def _module(spec: "CostSpec") -> ModuleType:
     """The file as a module of its own, executed from the very bytes that were named."""
     content = _content(spec.path)
     if hashlib.sha256(content).hexdigest() != spec.sha256:
@@ -126,7 +104,7 @@ def _module(spec: OwnCostSpec) -> ModuleType:
     return module
 
 
-def _cost_of(spec: OwnCostSpec, module: ModuleType) -> Cost:
+def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
     """The object as it is, what a class or factory makes of the keys, or f(action, outcome) between bounds."""
     if not hasattr(module, spec.function):
         names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
@@ -150,7 +128,7 @@ def _cost_of(spec: OwnCostSpec, module: ModuleType) -> Cost:
     return cost
 
 
-def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
+def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
     try:
         return factory(**keys)
     except StakesError:
@@ -159,7 +137,7 @@ def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any
         raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {type_and_text(error)}") from error
 
 
-def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
+def _bounded(spec: "CostSpec", function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
     others = {key: value for key, value in keys.items() if key not in (*_BOUNDS, "convex")}
     parts = None if _takes(function, (None, None), others) else others.pop("parts", None)
     if isinstance(function, type) or not _takes(function, (None, None), others):
@@ -216,9 +194,9 @@ def type_and_text(error: BaseException) -> str:
     return " ".join(words.split())
 
 
-def spec_of_file(cost: Cost) -> OwnCostSpec | None:
+def spec_of_file(cost: Cost) -> "CostSpec | None":
     """Which file a cost is from; None where it is from none."""
-    spec: OwnCostSpec | None = None if unwrapped(cost) is cost else cast(OwnCost, cost).spec
+    spec: CostSpec | None = None if unwrapped(cost) is cost else cast(OwnCost, cost).spec
     return spec
 
 
@@ -255,7 +233,11 @@ class ProgramFile(NamedTuple):
 
 def read_program(path: Path) -> ProgramFile:
     """The program in a file, or one sentence that names the line and what is wrong there."""
-    text = _text(path)
+    content = _content(path, "program", "TOML", _LARGEST)
+    try:
+        text = content.decode("utf-8-sig")  # some editors write the mark
+    except UnicodeDecodeError:
+        raise CostError(f"the program {str(path)!r} must be text in UTF-8") from None
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -319,25 +301,6 @@ def _require_numbers_used(program: Program) -> None:
             f"numbers.{others[0]} is not used by any quantity, recourse constraint or limit; "
             f"the numbers used are {known}"
         )
-
-
-def _text(path: Path) -> str:
-    if is_pipe_or_device(path):
-        raise CostError(f"the program {str(path)!r} must be a regular file, not a pipe or a device")
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise CostError(f"the program {str(path)!r} must have at most {_LARGEST:,} bytes")
-        return path.read_text(encoding="utf-8-sig")  # some editors write the mark
-    except IsADirectoryError:
-        raise CostError(f"the program {str(path)!r} is a folder, expected a TOML file") from None
-    except FileNotFoundError:
-        near = sorted(other.name for other in path.parent.glob("*.toml")) if path.parent.is_dir() else []
-        hint = f"; {did_you_mean(path.name, near)}" if near else ""
-        raise CostError(f"there is no file {str(path)!r} for the cost{hint}") from None
-    except UnicodeDecodeError:
-        raise CostError(f"the program {str(path)!r} must be text in UTF-8") from None
-    except OSError as error:
-        raise CostError(f"the program {str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def _line(text: str, place: str) -> int | None:
