@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.files import type_and_text
+from stakes.cost_spec.files import OwnCost, file_hash, program_record, read_program, recorded_program, type_and_text
 from stakes.cost_spec.library import (
     COMMON_KEYS,
     UNIT_KEYS,
@@ -36,12 +36,9 @@ from stakes.programs.scenario_program import program_cost
 from stakes.settings import from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
 
 def outcome_number_notes(
-    parameters: Mapping[str, ParameterValue], program: "Program | None", outcomes: Sequence[str]
+    parameters: Mapping[str, ParameterValue], program: Program | None, outcomes: Sequence[str]
 ) -> list[str]:
     """A line for each number that outcomes have different ones of, such as "price: h0 30, h1 35".
 
@@ -56,7 +53,7 @@ def outcome_number_notes(
     ]
 
 
-def _of_quantities(program: "Program") -> Iterator[tuple[str, object]]:
+def _of_quantities(program: Program) -> Iterator[tuple[str, object]]:
     """The amounts of its quantities by name, such as "cost of plan"."""
     for quantity, what in {**program.decide, **program.recourse}.items():
         for amount, value in what.amounts.items():
@@ -287,8 +284,6 @@ class CostSpec:
         elif not self.is_own:
             self.build()  # which refuses what makes no cost
         elif not (self.sha256 or self.recorded):
-            from stakes.cost_spec.files import file_hash
-
             object.__setattr__(self, "sha256", file_hash(self.path))
 
     @classmethod
@@ -342,7 +337,7 @@ class CostSpec:
         keys = ",".join(f"{key}={_shortest(value)}" for key, value in words.items())
         return f"{self.name}:{keys}" if keys else self.name
 
-    def build(self) -> "Cost":
+    def build(self) -> Cost:
         """The cost itself; for a user's own this executes the file that was named."""
         if not self.is_own:
             return with_risk(self.name, self._plain_cost(), self.parameters)
@@ -351,11 +346,9 @@ class CostSpec:
                 f"the cost {self.name!r} is a user's own and only its name was kept; give the file again, as in "
                 f"--cost PATH/{self}"
             )
-        from stakes.cost_spec.files import OwnCost
-
         return OwnCost(self)
 
-    def _plain_cost(self) -> "Cost":
+    def _plain_cost(self) -> Cost:
         """A cost of the library, or a program, without any aversion to risk."""
         parameters = without_risk(self.parameters)
         if not self.is_program:
@@ -387,7 +380,7 @@ class CostSpec:
             "write hazard=below if it lies below, as frost does, and hazard=above to say that this is meant"
         ]
 
-    def doubts(self, outcomes: "ArrayLike", columns: Sequence[str] = ()) -> list[str]:
+    def doubts(self, outcomes: ArrayLike, columns: Sequence[str] = ()) -> list[str]:
         """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as
         another unit.
         """
@@ -396,7 +389,7 @@ class CostSpec:
         notes = plausibility_notes(self.name, one.parameters, cost, outcomes, columns)
         return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
 
-    def outcome_notes(self, cost: "Cost", columns: Sequence[str]) -> list[str]:
+    def outcome_notes(self, cost: Cost, columns: Sequence[str]) -> list[str]:
         """Which number goes to which outcome, and sentences about the order of outcomes where the cost
         depends on it.
         """
@@ -404,8 +397,6 @@ class CostSpec:
 
     def _complete_program(self) -> None:
         """The program itself, its units where no others are given, and all its numbers, of which some are given."""
-        from stakes.cost_spec.files import read_program
-
         if self.program is None:
             read = read_program(self.path)
             object.__setattr__(self, "program", read.program)
@@ -425,8 +416,6 @@ class CostSpec:
         units = {key: getattr(self, key) for key in UNIT_KEYS}
         own: dict[str, Any] = {"sha256": self.sha256} if self.is_own else {}
         if self.is_program:
-            from stakes.cost_spec.files import program_record
-
             own["program"] = program_record(replace(self.program, numbers=without_risk(self.parameters)))
         plain = {key: _plain(value) for key, value in self.parameters.items()}
         return {"name": name, "parameters": plain, **units, **own}
@@ -442,8 +431,6 @@ class CostSpec:
         program = words.pop("program", None)
         spec = from_plain(CostSpec, words, "cost")
         if spec.is_program:
-            from stakes.cost_spec.files import recorded_program
-
             return replace(spec, program=recorded_program(program, "cost.program"))
         if program is not None:
             raise CostError(f"cost.program belongs to a program, got the cost {shown(spec.name)} with it")
