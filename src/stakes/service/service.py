@@ -40,6 +40,7 @@ class Service:
 
     def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row."""
+        self._source.require_asked(request)
         priced = self._cost.priced(request.cost, len(request.features or request.members or ()))
         drawn = self._source.rows(request, priced)
         rows: list[schemas.Decision] = []
@@ -69,6 +70,7 @@ class Service:
     def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, for one forecast or several."""
         self._cost.require_one_number()
+        self._source.require_asked(request)
         priced = self._cost.priced(request.cost)
         drawn = self._source.case(request, priced)
         totals = [Assessor(priced.cost).total(each.members).double().numpy()[0] for each in drawn]
@@ -80,6 +82,7 @@ class Service:
     def parts(self, request: schemas.CaseRequest) -> schemas.PartsAnswer:
         """The decision of one case part by part, with quantiles of each outcome, for one forecast or several."""
         self._cost.require_parts()
+        self._source.require_asked(request)
         priced = self._cost.priced(request.cost)
         outcomes = list(self._source.targets)
         forecasts = [parts_of_forecast(priced, each, outcomes) for each in self._source.case(request, priced)]

@@ -89,6 +89,10 @@ class ForecastSource(ABC):
     notes: tuple[str, ...]  # sentences for whoever starts the service
 
     @abstractmethod
+    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+        """Raise unless there is what a forecast is made of; before anything else is looked at."""
+
+    @abstractmethod
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
 
@@ -278,6 +282,16 @@ class FitSource(ForecastSource):
     folders: list[schemas.BundleAnswer]
     kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
 
+    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+        """Raise unless there are either features or members."""
+        if (request.features is None) == (request.members is None):
+            came = "none" if request.features is None else "both"
+            raise RequestError("features", f"a request has either features or members, got {came}")
+        if request.known is not None:
+            raise RequestError(
+                "known", "known belongs to a recalibrated forecast; a fit decides from members as they are"
+            )
+
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
         if (posted := self._posted(request, request.members, priced)) is not None:
@@ -399,13 +413,6 @@ class FitSource(ForecastSource):
         priced: PricedCost,
     ) -> Drawn | None:
         """The members that came with the request; None where features did."""
-        if (request.features is None) == (rows is None):
-            came = "none" if rows is None else "both"
-            raise RequestError("features", f"a request has either features or members, got {came}")
-        if request.known is not None:
-            raise RequestError(
-                "known", "known belongs to a recalibrated forecast; a fit decides from members as they are"
-            )
         if rows is not None:
             return posted_members(rows, request.member_levels, priced.cost, self.settings, len(self.targets))
         if request.member_levels is not None:
@@ -530,18 +537,22 @@ class RecalibrationSource(ForecastSource):
     name: str  # of its folder
     opened: Recalibration
 
+    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+        """Raise unless there are members, and nothing else."""
+        if request.features is not None or request.members is None:
+            raise RequestError("features" if request.members else "members", _MADE_OF_MEMBERS)
+
     def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
         """The posted members, corrected, or as they came."""
         if request.member_count is not None:
             raise RequestError("member_count", "members are as many as are corrected")
-        given = self._posted(request.features, request.members, request.member_levels, request.known)
+        given = self._posted(request.members or [], request.member_levels, request.known)
         return self._drawn(given, request.forecast)
 
     def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
         """The members of one case, corrected, and as they came."""
-        rows = None if request.members is None else [request.members]
         known = None if request.known is None else [request.known]
-        given = self._posted(request.features, rows, request.member_levels, known)
+        given = self._posted([request.members or []], request.member_levels, known)
         return [self._drawn(given, name) for name in dict.fromkeys(request.forecasts or (_CORRECTED, _RAW))]
 
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
@@ -599,14 +610,11 @@ class RecalibrationSource(ForecastSource):
 
     def _posted(
         self,
-        features: object,
-        rows: Sequence[PostedMembers] | None,
+        rows: Sequence[PostedMembers],
         levels: Sequence[float] | None,
         known: Sequence[schemas.KnownRow] | None,
     ) -> ForecastSet:
         """The forecasts of a request, in its order."""
-        if features is not None or rows is None:
-            raise RequestError("features" if rows else "members", _MADE_OF_MEMBERS)
         layout, learned = self.opened.layout, self.opened.layout.learned
         assert learned is not None
         values = _member_array(rows, self.settings, len(self.targets))
