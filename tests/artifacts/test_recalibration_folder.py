@@ -44,7 +44,7 @@ def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     assert again.judged.block == opened.judged.block
     pd.testing.assert_frame_equal(again.judged.cases, opened.judged.cases)
     given = ForecastSet(past_forecasts().filter(regex="^m").to_numpy()[..., None])
-    ours, theirs = (each.recalibrator.state_.apply(given).members for each in (again, opened))
+    ours, theirs = (each.recalibrator.state_.corrected(given).members for each in (again, opened))
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -85,7 +85,7 @@ def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Pat
         (MANIFEST, {"layout": {}}, "outcomes"),
         (MANIFEST, {"unheard": 1}, "unheard"),
         (MANIFEST, {"about": {"block": 0}}, "about"),
-        ("state.json", {"candidate": "magic"}, "candidate must be"),
+        ("state.json", {"form": "magic"}, "form must be"),
         ("state.json", {"targets": []}, "state.json"),
         ("state.json", {"models": "none"}, "models must be"),
         ("selection.json", {"candidates": []}, "selection.json"),

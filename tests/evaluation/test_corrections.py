@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import scoringrules
 import torch
+from own_corrections import moving
 
 import stakes
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.evaluation.intervals import paired_difference
-from stakes.forecasting.corrections import BiasScale
 
 HOURS = np.datetime64("2020-01-01T00") + np.arange(4000)
+PLAIN = json.loads(moving(60, (0.0,), (1.0,)).to_json())
+MODEL = PLAIN["models"]
 
 
 def world(
@@ -50,14 +52,14 @@ def test_a_biased_and_narrow_forecast_is_repaired_to_near_the_ideal() -> None:
 
 def test_nothing_to_correct_changes_no_bit() -> None:
     members = np.random.default_rng(0).normal(size=(5, 4, 2)).astype(np.float32)
-    found = stakes.Correction(BiasScale(100, (0.0, 0.0), (1.0, 1.0))).apply(members)
+    found = moving(100, (0.0, 0.0), (1.0, 1.0)).apply(members)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, members)
 
 
 def test_shift_and_factor_by_hand() -> None:
-    correction = stakes.Correction(BiasScale(100, (10.0,), (3.0,)))
-    assert correction.apply([[[1.0], [2.0], [6.0]]]).tolist() == [[[7.0], [10.0], [22.0]]]  # mean 3: 13 - 6, - 3, + 9
+    found = moving(100, (10.0,), (3.0,)).apply([[[1.0], [2.0], [6.0]]])
+    np.testing.assert_allclose(found, [[[7.0], [10.0], [22.0]]])  # mean 3: 13 - 6, - 3, + 9
 
 
 def test_bounds_are_kept() -> None:
@@ -68,27 +70,62 @@ def test_bounds_are_kept() -> None:
     assert found.max((0, 1)).tolist() == [1.0, 0.9]
 
 
-def test_an_hour_with_an_error_of_its_own() -> None:
-    _, members, outcomes = world(3000)
-    outcomes[::24] += 2.0  # at midnight
-    correction = stakes.Correction.fit(members, outcomes, HOURS[:3000], by=("hour",))
-    assert len(correction.groups) == 24
-    assert correction.groups["hour 00"].cases == 125
-    assert correction.groups["hour 00"].shift[0] == pytest.approx(2.0, abs=0.3)
-    assert np.abs([group.shift[0] for name, group in correction.groups.items() if name != "hour 00"]).max() < 0.4
-    fresh = np.zeros((3, 5, 1))
-    moved = correction.apply(fresh, ["2024-05-05T00", "2024-05-05T06", "2024-05-05T07"])[:, 0, 0]
-    expected = [correction.groups[name].shift[0] for name in ("hour 00", "hour 06", "hour 07")]
-    assert moved.tolist() == expected
+def test_errors_of_the_hour_and_the_season() -> None:
+    _, members, outcomes = world(4000)
+    hours = HOURS[0] + 5 * np.arange(4000)
+    night = np.cos(2 * np.pi * (hours - hours.astype("datetime64[D]")) / np.timedelta64(1, "D"))
+    outcomes += 2 * night[:, None]
+    correction = stakes.Correction.fit(members, outcomes, hours, by=("season", "hour"))
+    assert (correction.terms.season, correction.terms.hour_waves) == (True, 3)
+    moved = correction.apply(np.zeros((3, 5, 1)), ["2024-05-05T00", "2024-05-05T06", "2024-05-05T12"])[:, 0, 0]
+    np.testing.assert_allclose(moved, [2.0, 0.0, -2.0], atol=0.3)
 
 
-def test_groups_with_few_cases_and_new_groups_take_what_holds_for_all() -> None:
+def test_errors_of_the_lead_and_the_site() -> None:
+    _, members, outcomes = world(1000)
+    leads, sites = np.tile([24.0, 48.0], 500), np.repeat(["hill", "shore"], 500)
+    outcomes += np.where(leads == 48, 3.0, 0.0)[:, None] + np.where(sites == "hill", 5.0, 0.0)[:, None]
+    correction = stakes.Correction.fit(members, outcomes, leads=leads, sites=sites, by=("lead", "site"))
+    found = correction.apply(np.zeros((4, 3, 1)), leads=[24, 48, 24, 48], sites=["hill", "hill", "shore", "shore"])
+    np.testing.assert_allclose(found[:, 0, 0], [5.0, 8.0, 0.0, 3.0], atol=0.4)
+
+
+def test_few_cases_of_an_hour_are_corrected_as_all() -> None:
     _, members, outcomes = world(300, low=1.0)
-    leads = np.where(np.arange(300) < 40, 48.0, 24.0)
-    correction = stakes.Correction.fit(members, outcomes, leads=leads, by=("lead",))
-    assert list(correction.groups) == ["lead 24"]
-    found = correction.apply(np.zeros((2, 3, 1)), leads=[48, 72])
-    np.testing.assert_allclose(found, correction.overall.shift[0])
+    correction = stakes.Correction.fit(members, outcomes, HOURS[:300], by=("hour",))
+    assert correction.terms.hour_waves == 0
+    found = correction.apply(np.zeros((2, 3, 1)), HOURS[:2])
+    np.testing.assert_allclose(found, correction.shift[0])
+
+
+def test_the_shape_of_past_errors() -> None:
+    """Members are symmetric, errors are not: quantiles of the errors take their place."""
+    random = np.random.default_rng(3)
+    members = random.normal(size=(2000, 1, 1)) + random.normal(size=(2000, 20, 1))
+    outcomes = members.mean(1) + random.exponential(size=(2000, 1)) - 1
+    forecasts = {
+        shape: stakes.Correction.fit(members[:1000], outcomes[:1000], shape=shape).apply(members[1000:])
+        for shape in ("members", "errors")
+    }
+    assert forecasts["errors"].shape == (1000, 100, 1)
+    scores = {shape: crps(drawn, outcomes[1000:]).mean() for shape, drawn in forecasts.items()}
+    assert scores["errors"] < 0.97 * scores["members"]
+
+
+def test_points_and_quantiles_take_the_shape_of_past_errors() -> None:
+    random = np.random.default_rng(4)
+    known = random.normal(size=(600, 1, 1))
+    outcomes = known[:, 0] + random.normal(size=(600, 1))
+    points = stakes.Correction.fit(known, outcomes, shape="errors")
+    assert points.apply(known).std(1).mean() == pytest.approx(1.0, rel=0.1)
+    levels, weights = stakes.quantile_members((0.1, 0.5, 0.9), known[:, 0] + np.array([-4.0, 0.0, 4.0]))
+    wide = stakes.Correction.fit(levels[..., None], outcomes, weights=weights, shape="errors")
+    assert wide.apply(levels[..., None], weights=weights).std(1).mean() == pytest.approx(1.0, rel=0.1)
+    with pytest.raises(SettingError, match="the forecasts must come as quantiles, as in the fit, got members"):
+        wide.apply(levels[..., None])
+    for given in ({"members": known}, {"members": levels[..., None], "weights": weights}):
+        with pytest.raises(ShapeError, match="at least two of each case without weights"):
+            stakes.Correction.fit(outcomes=outcomes, **given)
 
 
 def test_dependence_from_past_errors() -> None:
@@ -122,9 +159,8 @@ def test_json_and_back() -> None:
     for correction in (full, stakes.Correction.fit(members, outcomes)):
         again = stakes.Correction.from_json(correction.to_json())
         assert again == correction
-        times = HOURS[:300] if correction.by else None
+        times = HOURS[:300]
         np.testing.assert_array_equal(again.apply(members, times), correction.apply(members, times))
-    assert set(json.loads(full.to_json())) == {"overall", "groups", "by", "order", "lower", "upper"}
 
 
 @pytest.mark.parametrize(
@@ -132,21 +168,22 @@ def test_json_and_back() -> None:
     [
         ("no JSON", "Correction must be JSON text"),
         ("[]", "must be a table"),
-        ({"overall": {"cases": 60, "shift": [0], "factor": [-1]}}, "factor must not be negative, got -1"),
-        ({"overall": {"cases": 60, "shift": [0], "factor": []}}, "shift and factor must have one number"),
-        ({"overall": {"cases": 60, "shift": ["a"], "factor": [1]}}, r"overall\.shift\[0\] must be a number, got 'a'"),
-        ({"lower": [0, 0]}, "lower must be of the 1 outcomes, got 2"),
-        ({"lower": [1], "upper": [0]}, "lower must lie below upper"),
+        ({"form": "rumour"}, "form must be one of 'members', 'quantiles', 'points', got 'rumour'"),
+        ({"models": []}, None),
+        ({"models": [{}]}, r"models\[0\]"),
+        ({"models": 2 * MODEL}, "models must be of the 1 outcomes, got 2"),
+        ({"bounds": 2 * [[0, 1]]}, "bounds must be of the 1 outcomes, got 2"),
+        ({"bounds": [[1, 0]]}, "lower must lie below upper"),
         ({"order": [[0], [1, 0]]}, "order must be of the 1 outcomes, got 2"),
         ({"order": []}, "order must have at least one error vector"),
-        ({"by": ["moon"]}, "must be one of 'season', 'hour', 'lead', got 'moon'"),
-        ({"groups": {"hour 00": {"cases": 60, "shift": [0, 0], "factor": [1, 1]}}}, "must be of the 1 outcomes, got 2"),
         ({"seasons": []}, "there is no setting 'seasons'"),
     ],
 )
-def test_json_that_is_no_correction(changed: object, sentence: str) -> None:
-    plain = {"overall": {"cases": 60, "shift": [0.0], "factor": [1.0]}}
-    text = changed if isinstance(changed, str) else json.dumps(plain | changed)
+def test_json_that_is_no_correction(changed: object, sentence: str | None) -> None:
+    text = changed if isinstance(changed, str) else json.dumps(PLAIN | changed)
+    if sentence is None:
+        assert stakes.Correction.from_json(text).shift == ()
+        return
     with pytest.raises(StakesError, match=sentence):
         stakes.Correction.from_json(text)
 
@@ -160,7 +197,7 @@ def test_what_cannot_be_learned_from() -> None:
         fit(holed, outcomes)
     with pytest.raises(NonFiniteError, match="outcomes must be finite"):
         fit(members, np.full_like(outcomes, np.inf))
-    with pytest.raises(ShapeError, match=r"outcomes must have the shape \(60, 1\) of the members' .* got \(59, 1\)"):
+    with pytest.raises(ShapeError, match=r"outcomes must have the shape \(60, 1\) of the members, got \(59, 1\)"):
         fit(members, outcomes[1:])
     with pytest.raises(ShapeError, match=r"members must have the shape \(cases, members, outcomes\)"):
         fit(members[..., 0], outcomes)
@@ -172,7 +209,11 @@ def test_what_cannot_be_learned_from() -> None:
         fit(members[:, :1], outcomes)
     with pytest.raises(SettingError, match="dependence must be members or errors, got 'ranks'"):
         fit(members, outcomes, dependence="ranks")
-    with pytest.raises(SettingError, match="by must be a tuple of season, hour, lead"):
+    with pytest.raises(SettingError, match="shape must be members or errors, got 'round'"):
+        fit(members, outcomes, shape="round")
+    with pytest.raises(SettingError, match="leads must be given where errors depend on the lead"):
+        fit(members, outcomes, by=("lead",))
+    with pytest.raises(SettingError, match="by must be a tuple of forecast, season, hour, lead, site"):
         fit(members, outcomes, HOURS[:60], by="hour")
     with pytest.raises(ShapeError, match="upper must be one number or one of each of the 1 outcomes"):
         fit(members, outcomes, upper=[1.0, 2.0])
@@ -187,5 +228,5 @@ def test_what_cannot_be_corrected() -> None:
         correction.apply(np.ones((3, 4, 2)), HOURS[:3])
     with pytest.raises(NonFiniteError, match="members must be finite"):
         correction.apply(np.full((3, 4, 1), np.nan), HOURS[:3])
-    with pytest.raises(SettingError, match="times must be given where cases are grouped by hour"):
+    with pytest.raises(SettingError, match="times must be given, as they were in the fit"):
         correction.apply(members[:3])

@@ -37,7 +37,7 @@ def test_scale_stays_in_the_range_that_was_seen():
     model = replace(model, location=dict.fromkeys(("constant", "mean", "log spread"), 0.0))
     model = replace(model, log_scale={"constant": 9.0, "mean": 0.0, "log spread": 0.0})
     members = ForecastSet(np.array([[[4.0], [6.0]]]))
-    np.testing.assert_allclose(model.quantiles(members, 0, TERMS), [[3.0, 5.0, 7.0]])
+    np.testing.assert_allclose(model.members(members, 0, TERMS), [[3.0, 5.0, 7.0]])
 
 
 def test_bias_slope_and_spread_are_found():
@@ -47,7 +47,7 @@ def test_bias_slope_and_spread_are_found():
     outcomes = known + spread * random.normal(size=3000)
     model = fitted(members, outcomes)
     given = ForecastSet(members[..., None])
-    found = model.quantiles(given, 0, TERMS)
+    found = model.members(given, 0, TERMS)
     assert np.abs(found.mean(1) - known).mean() < 0.35  # 20 members' mean errs itself by twice 0.11 spread
     assert np.corrcoef(np.log(found.std(1)), np.log(spread))[0, 1] > 0.9
     assert found.var(1).mean() == pytest.approx(np.square(outcomes - found.mean(1)).mean(), rel=0.1)
@@ -62,7 +62,7 @@ def test_the_shape_is_that_of_the_errors(noise, better):
     model = fitted(points[:2000], outcomes[:2000])
     given = ForecastSet(points[2000:, :, None])
     terms = replace(TERMS, spread=False)
-    found = model.quantiles(given, 0, terms)
+    found = model.members(given, 0, terms)
     assert found.shape == (500, 100)
     truth = known[2000:, None] + np.quantile(errors, quantile_levels(100))
     scores = [scoringrules.crps_ensemble(outcomes[2000:], each).mean() for each in (found, truth)]
@@ -76,7 +76,7 @@ def test_outcomes_at_a_bound_are_censored_not_errors():
     members = (known[:, None] + 0.7 * random.normal(size=(3000, 20))).clip(0) ** 2
     model = fitted(members[:2000], rain[:2000], (0.0, None))
     assert model.power == 0.5
-    found = model.quantiles(ForecastSet(members[2000:, :, None]), 0, TERMS)
+    found = model.members(ForecastSet(members[2000:, :, None]), 0, TERMS)
     assert found.min() == 0
     dry = (found == 0).mean(1)
     for low, high in ((0.0, 0.2), (0.2, 0.6), (0.6, 1.0)):
@@ -102,14 +102,14 @@ def test_members_that_are_better_than_others_count_more():
     given = ForecastSet(members[..., None], outcomes=outcomes[:, None])
     terms = ForecastTerms.for_cases(given, linear=True)
     model = fit_error_model(given, 0, terms, (None, None), 100, np.ones(400))
-    found = model.quantiles(given, 0, terms)
+    found = model.members(given, 0, terms)
     assert np.abs(found.mean(1) - outcomes).mean() < 0.3 < np.abs(members.mean(1) - outcomes).mean()
     with pytest.raises(ShapeError, match="members must be the 3 of the fit, got 2"):
-        model.quantiles(ForecastSet(members[:, :2, None]), 0, terms)
+        model.members(ForecastSet(members[:, :2, None]), 0, terms)
 
 
 def test_few_cases_are_normal():
     random = np.random.default_rng(4)
     model = fitted(random.normal(size=(60, 5)), random.normal(size=60))
     np.testing.assert_allclose(model.shape, -np.array(model.shape)[::-1])
-    assert model.family == "normal"
+    assert (model.family, model.by_errors, model.chosen_from) == ("normal", False, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import SettingError
-from stakes.forecasting.error_model import ForecastNumbers, ForecastTerms, StandardTerms
+from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms
 
 HOURS = np.datetime64("2023-01-01T00") + np.arange(0, 24 * 400, 6).astype("timedelta64[h]")
 
@@ -15,8 +15,24 @@ def cases(count: int = len(HOURS), **beside: object) -> ForecastSet:
     return ForecastSet(np.random.default_rng(0).normal(size=(count, 3, 1)), **beside)
 
 
-def numbers(count: int) -> ForecastNumbers:
-    return ForecastNumbers(np.linspace(-1, 1, count), np.linspace(0, 2, count))
+def values(given: ForecastSet, terms: ForecastTerms, bounds: tuple = (None, None)) -> dict[str, np.ndarray]:
+    model = ErrorModel("normal", 1.0, bounds, 0.0, 1.0, 0.0, {}, {}, (-np.inf, np.inf), ())
+    return model.term_values(given, 0, terms)
+
+
+def test_every_month_has_its_season():
+    months = np.arange("2019-12", "2021-12", dtype="datetime64[M]")
+    winter_to_autumn = np.repeat(months, 25)  # 150 cases of each season
+    assert ForecastTerms.for_cases(cases(600, times=winter_to_autumn)).season
+    without = winter_to_autumn[winter_to_autumn.astype("datetime64[M]").astype(int) % 12 // 3 != 0]
+    assert ForecastTerms.for_cases(cases(len(without), times=without)).season == (150 - 100 >= 50)  # Decembers are left
+
+
+def test_only_what_is_asked_for_is_a_term():
+    given = cases(times=HOURS, leads=np.tile([24.0, 48.0], len(HOURS) // 2))
+    assert ForecastTerms.for_cases(given, ()) == ForecastTerms(forecast=False)
+    assert ForecastTerms.for_cases(given, ("hour", "lead")) == ForecastTerms(forecast=False, hour_waves=2, lead=True)
+    assert list(values(given, ForecastTerms.for_cases(given, ()))) == ["constant"]
 
 
 def test_terms_are_those_there_are_enough_cases_of():
@@ -37,11 +53,11 @@ def test_features_are_terms_of_the_linear_correction_only():
     assert ForecastTerms.for_cases(given, linear=False).features == ()
     terms = ForecastTerms.for_cases(given, linear=True)
     assert terms.features == ("wind",)
-    np.testing.assert_array_equal(terms.values(given, numbers(60))["feature wind"], np.arange(60))
+    np.testing.assert_array_equal(values(given, terms)["feature wind"], np.arange(60))
     with pytest.raises(SettingError, match="features must be given"):
-        terms.values(cases(60), numbers(60))
+        values(cases(60), terms)
     with pytest.raises(SettingError, match="'wind' is missing"):
-        terms.values(cases(60, features=pd.DataFrame({"rain": np.arange(60)})), numbers(60))
+        values(cases(60, features=pd.DataFrame({"rain": np.arange(60)})), terms)
 
 
 def test_few_members_are_told_apart_in_the_linear_correction():
@@ -51,29 +67,33 @@ def test_few_members_are_told_apart_in_the_linear_correction():
     assert ForecastTerms.for_cases(many, linear=True).members == 0
     weighted = ForecastSet(np.ones((60, 3, 1)), weights=np.ones(3))
     assert ForecastTerms.for_cases(weighted, linear=True).members == 0
-    said = numbers(60)._replace(members=np.arange(120.0).reshape(60, 2), total=np.arange(60.0))
-    values = ForecastTerms(numbers=True, members=2).values(cases(60), said)
-    np.testing.assert_array_equal(values["member 2"], np.arange(1, 120, 2))
-    np.testing.assert_array_equal(values["mean of all outcomes"], np.arange(60))
+    members = np.random.default_rng(1).normal(size=(60, 2, 3))
+    found = values(ForecastSet(members), ForecastTerms(numbers=True, members=2))
+    np.testing.assert_allclose(found["member 2"], members[:, 1, 0] - members[..., 0].mean(1))
+    np.testing.assert_allclose(found["mean of all outcomes"], members.mean((1, 2)))
 
 
 def test_values_of_all_terms():
     sites = np.where(np.arange(len(HOURS)) % 2, "p", "q")
-    given = cases(times=HOURS, leads=np.tile([0.0, 24.0], len(HOURS) // 2), sites=sites)
+    members = np.random.default_rng(0).normal(size=(len(HOURS), 5, 1))
+    given = ForecastSet(members, times=HOURS, leads=np.tile([0.0, 24.0], len(HOURS) // 2), sites=sites)
     terms = ForecastTerms(season=True, hour_waves=2, lead=True, sites=("p", "q"), numbers=True)
-    said = numbers(len(HOURS))._replace(quantiles=np.ones((len(HOURS), 3)), at_bound=np.zeros(len(HOURS)))
-    values = terms.values(given, said)
-    assert list(values)[:3] == ["constant", "mean", "log spread"]
+    found, mean = values(given, terms, bounds=(-9.0, None)), members.mean(1)[:, 0]
+    assert list(found)[:3] == ["constant", "mean", "log spread"]
+    np.testing.assert_allclose(found["mean"], mean)
+    np.testing.assert_allclose(found["log spread"], np.log(members.std(1))[:, 0])
     day = (HOURS - HOURS.astype("datetime64[D]")) / np.timedelta64(1, "D")
-    np.testing.assert_allclose(values["hour sin 1"], np.sin(2 * np.pi * day), atol=1e-12)
-    np.testing.assert_allclose(values["hour cos 2"], np.cos(4 * np.pi * day), atol=1e-12)
-    np.testing.assert_allclose(values["season sin 2"][0], 0.0, atol=1e-12)
-    np.testing.assert_allclose(values["lead times mean"], given.leads / 24 * said.mean)
-    np.testing.assert_array_equal(values["mean at site p"], np.where(sites == "p", said.mean, 0.0))
-    np.testing.assert_allclose(values["season cos 1 times mean"], values["season cos 1"] * said.mean)
-    assert {"quantile 0.5", "share at bound", "root of lead"} <= set(values)
+    np.testing.assert_allclose(found["hour sin 1"], np.sin(2 * np.pi * day), atol=1e-12)
+    np.testing.assert_allclose(found["hour cos 2"], np.cos(4 * np.pi * day), atol=1e-12)
+    np.testing.assert_allclose(found["season sin 2"][0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(found["lead times mean"], given.leads / 24 * mean)
+    np.testing.assert_allclose(found["mean at site p"], np.where(sites == "p", mean, 0.0))
+    np.testing.assert_allclose(found["season cos 1 times mean"], found["season cos 1"] * mean)
+    np.testing.assert_allclose(found["quantile 0.5"], np.median(members[..., 0], 1) - mean)
+    np.testing.assert_array_equal(found["share at bound"], 0.0)
+    assert "root of lead" in found
     with pytest.raises(SettingError, match="times must be given"):
-        terms.values(cases(), said)
+        values(cases(), terms)
 
 
 def test_standard_terms_have_the_coefficients_of_those_as_they_are():

@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from own_corrections import moving
 from torch import Tensor
 
 import stakes
-from stakes.forecasting.corrections import corrected, correction_sentence, proven_correction
+from stakes.forecasting.corrections import corrected, correction_sentence
+from stakes.forecasting.recalibration import proven_correction
 
 COST = stakes.ImbalanceCost(short=4.0, long=1.0, lower=-50.0, upper=50.0)
 
@@ -29,9 +31,9 @@ def proven(members: Tensor, outcome: Tensor, cost: stakes.Cost = COST, bounded=l
 def test_errors_that_last_are_corrected() -> None:
     correction = proven(*forecasts(0.4, 1.0))
     assert correction is not None
-    assert correction.overall.cases == 400
-    assert correction.overall.shift[0] == pytest.approx(1.0, abs=0.15)
-    assert correction.overall.factor[0] == pytest.approx(2.5, abs=0.4)
+    assert correction.cases == 400
+    assert correction.shift[0] == pytest.approx(1.0, abs=0.15)
+    assert correction.factor[0] == pytest.approx(2.5, abs=0.4)
 
 
 def test_a_forecast_that_is_right_is_hardly_ever_touched() -> None:
@@ -73,12 +75,12 @@ def test_corrected_members() -> None:
 
 
 def test_what_is_said() -> None:
-    correction = stakes.Correction(stakes.forecasting.corrections.BiasScale(220, (-65.9,), (1.46,)))
+    correction = moving(220, (-65.9,), (1.46,))
     assert correction_sentence(correction, ("loaves",)) == (
         "Members are corrected by the errors of the newest 220 cases that the models had not seen, which made later "
         "ones better: moved by -65.9, their spread multiplied by 1.46."
     )
-    both = stakes.Correction(stakes.forecasting.corrections.BiasScale(220, (1.0, -3.0), (1.5, 1.5)))
+    both = moving(220, (1.0, -3.0), (1.5, 1.5))
     assert "moved by -3 to 1 (largest shift: rolls), their spread multiplied by 1.5." in correction_sentence(
         both, ("loaves", "rolls")
     )

@@ -69,7 +69,7 @@ def test_each_block_is_corrected_by_what_was_known_then() -> None:
     np.testing.assert_array_equal(found[250:], expected)
 
 
-def test_leads_group_the_cases() -> None:
+def test_errors_depend_on_the_lead() -> None:
     members, outcomes = forecasts(300)
     leads = np.tile([6.0, 12.0], 150)
     outcomes[1::2] += 20.0
@@ -122,9 +122,9 @@ def test_rolling_origins_show_the_errors_that_a_fit_does_not_see_in_itself() -> 
 
     rows, members = rolling_forecasts(LeastSquares, features, origins=4, first=150)
     correction = stakes.Correction.fit(members, outcomes[rows, None])
-    assert correction.overall.factor[0] > 1.2
+    assert correction.factor[0] > 1.2
     seen = LeastSquares(slice(0, 400)).sample(features)
-    assert stakes.Correction.fit(seen, outcomes[:, None]).overall.factor[0] < 1.05
+    assert stakes.Correction.fit(seen, outcomes[:, None]).factor[0] < 1.05
 
 
 def test_the_forecaster_can_be_rolled() -> None:

@@ -8,14 +8,8 @@ import torch
 
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.forecasting.recalibration import (
-    CorrectionPlan,
-    DecisionTraining,
-    RecalibratorState,
-    learned,
-    ordered_crps,
-    trained_on_decision,
-)
+from stakes.forecasting.corrections import CorrectionPlan
+from stakes.forecasting.recalibration import DecisionTraining, learned, ordered_crps, trained_on_decision
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-30.0, upper=30.0)
 SHARP = stakes.NewsvendorCost(underage=19.0, overage=1.0, lower=-30.0, upper=30.0)
@@ -29,7 +23,7 @@ def past(width: int, cases: int = 120) -> ForecastSet:
     return ForecastSet(members, outcomes=known[:, 0] + random.exponential(size=(cases, width)) - 1)
 
 
-def state_of(given: ForecastSet, bounds: tuple = (None, None), dependence: str = "members") -> RecalibratorState:
+def state_of(given: ForecastSet, bounds: tuple = (None, None), dependence: str = "members") -> stakes.Correction:
     plan = CorrectionPlan("bias_and_spread", "bias_and_spread", dependence)
     return learned(given, plan, (bounds,) * given.members.shape[2], COST)
 
@@ -47,9 +41,9 @@ def test_members_are_those_of_the_state_that_moved():
     given = past(2)
     state = state_of(given, bounds=(-3.0, None))
     training = DecisionTraining(state, given, COST, 0.5, np.ones(120))
-    np.testing.assert_allclose(training.members(training.start()).numpy(), state.apply(given).members, rtol=1e-12)
+    np.testing.assert_allclose(training.members(training.start()).numpy(), state.corrected(given).members, rtol=1e-12)
     moved = 0.2 * torch.randn(training.start().shape, dtype=torch.float64, generator=torch.manual_seed(1))
-    found = training.state(moved).apply(given).members
+    found = training.state(moved).corrected(given).members
     np.testing.assert_allclose(training.members(moved).numpy(), found, rtol=1e-9, atol=1e-12)
 
 
@@ -58,8 +52,8 @@ def test_training_lowers_the_cost_that_it_is_told():
     state = state_of(given)
     normal = replace(state, models=tuple(replace(m, shape=tuple(np.linspace(-2, 2, 100))) for m in state.models))
 
-    def paid(which: RecalibratorState) -> float:
-        members = torch.from_numpy(which.apply(given).members)
+    def paid(which: stakes.Correction) -> float:
+        members = torch.from_numpy(which.corrected(given).members)
         return float(SHARP(stakes.optimal_action(SHARP, members), torch.from_numpy(given.outcomes)).mean())
 
     trained = trained_on_decision(normal, given, SHARP, 0.8, np.ones(200))
@@ -97,7 +91,7 @@ def test_vector_actions_are_learned_from_fewer_members(cost: stakes.Cost, member
     given = past(2, cases=40)
     state = state_of(given, dependence="errors")
     training = DecisionTraining(state, given, cost, 0.5, np.ones(40))
-    found, every = training.members(training.start()).numpy(), state.apply(given).members
+    found, every = training.members(training.start()).numpy(), state.corrected(given).members
     assert found.shape == (40, members, 2)
     levels = (np.arange(members) + 0.5) / members  # each outcome keeps its distribution
     expected = np.quantile(every, levels, axis=1, method="hazen").swapaxes(0, 1)

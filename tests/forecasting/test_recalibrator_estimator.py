@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import SettingError, ShapeError, StakesWarning, TableError
-from stakes.forecasting.recalibration import RecalibratorState
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
 
@@ -46,12 +45,12 @@ def test_decisions_are_those_of_the_sample(fitted):
 
 
 def test_state_is_json_to_the_bit(fitted):
-    again = RecalibratorState.from_json(fitted.state_.to_json())
+    again = stakes.Correction.from_json(fitted.state_.to_json())
     assert again == fitted.state_
     given = ForecastSet(biased(seed=3)[0][..., None])
-    np.testing.assert_array_equal(again.apply(given).members, fitted.state_.apply(given).members)
+    np.testing.assert_array_equal(again.corrected(given).members, fitted.state_.corrected(given).members)
     with pytest.raises(SettingError, match="must be JSON text"):
-        RecalibratorState.from_json("{")
+        stakes.Correction.from_json("{")
 
     alone = [fitted.sample(members[None])[0] for members in biased(seed=3)[0][:5]]
     np.testing.assert_array_equal(fitted.sample(biased(seed=3)[0])[:5], alone)  # whoever else is forecast

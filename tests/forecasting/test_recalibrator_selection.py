@@ -9,8 +9,9 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting import selection as selection
 from stakes.forecasting.correction_candidates import Recalibrated, past_parts, select_correction
+from stakes.forecasting.corrections import CorrectionPlan
 from stakes.forecasting.parameters import RecalibratorSettings
-from stakes.forecasting.recalibration import CorrectionPlan, learned
+from stakes.forecasting.recalibration import learned
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-20.0, upper=20.0)
 DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]")
@@ -74,7 +75,7 @@ def test_outcomes_that_were_not_known_yet_change_no_judged_member():
         later = given.times >= given.issued[part.rows].min()
         other = replace(given, outcomes=np.where(later[:, None], 1e3, given.outcomes))
         states = [learned(each.rows(part.known), plan, ((None, None),), COST) for each in (given, other)]
-        members = [state.apply(given.rows(part.rows)).members for state in states]
+        members = [state.corrected(given.rows(part.rows)).members for state in states]
         np.testing.assert_array_equal(*members)
         earlier = replace(given, outcomes=np.where(later[:, None], given.outcomes, given.outcomes + 1))
         assert learned(earlier.rows(part.known), plan, ((None, None),), COST) != states[0]
@@ -109,7 +110,7 @@ def test_dependence_of_past_errors_is_selected_where_members_lack_it():
     cost = stakes.ImbalanceCost(short=20.0, long=1.0, lower=-60.0, upper=60.0)
     accepted = selected(given, cost)
     assert accepted.selection.selected.name == "dependence"
-    drawn = accepted.state.apply(given).members
+    drawn = accepted.state.corrected(given).members
     inner = drawn - drawn.mean(1, keepdims=True)
     assert np.mean([np.corrcoef(each.T)[0, 1] for each in inner]) > 0.85
 
@@ -124,7 +125,7 @@ def test_members_that_belong_together_stay_so():
         ((None, None),) * 2,
         COST,
     )
-    drawn = state.apply(ForecastSet(members)).members
+    drawn = state.corrected(ForecastSet(members)).members
     assert drawn.shape == (400, 108, 2)
     inner = drawn - drawn.mean(1, keepdims=True)
     assert np.mean([np.corrcoef(each.T)[0, 1] for each in inner]) > 0.9

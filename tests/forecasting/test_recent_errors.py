@@ -5,6 +5,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
+from own_corrections import moving
 from torch import Tensor
 
 import stakes
@@ -42,18 +43,18 @@ def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
     """A correction that tells which fits the members are of."""
     assert outcome[0] == 60
     shift = tuple(sorted(set(members.flatten().tolist())))
-    return stakes.Correction(stakes.forecasting.corrections.BiasScale(len(outcome), shift, (1.0,) * len(shift)))
+    return moving(len(outcome), shift, (1.0,) * len(shift))
 
 
 def test_each_block_is_forecast_by_a_fit_on_what_was_known() -> None:
     trainings = Trainings()
     found = corrections_of(trainings, whatever)
     assert trainings.known == [67, 77, 87]  # 70, 80 and 90 less the lead
-    assert found["chosen"].overall.shift == (57.0, 67.0, 77.0, 87.0)
+    assert found["chosen"].shift == (57.0, 67.0, 77.0, 87.0)
 
 
 def test_the_models_of_the_search_may_be_corrected_themselves() -> None:
-    assert corrections_of(Trainings(), whatever, again=False)["chosen"].overall.shift == (57.0,)
+    assert corrections_of(Trainings(), whatever, again=False)["chosen"].shift == (57.0,)
 
 
 def test_nothing_is_trained_where_the_errors_of_the_search_say_nothing() -> None:
@@ -102,10 +103,10 @@ def test_what_every_fit_lags_behind_is_learned(record) -> None:
     raw = forecaster(recent_errors=False).fit(features[:900], outcome[:900])
     fresh = forecaster().fit(features[:900], outcome[:900])
     assert raw.forecast_.state.correction is None
-    assert fresh.forecast_.state.correction.overall.shift[0] == pytest.approx(
+    assert fresh.forecast_.state.correction.shift[0] == pytest.approx(
         0.004 * 790 / 2, abs=0.2
     )  # of fits on 675 to 900 rows
-    assert fresh.forecast_.state.correction.overall.cases == 223  # a quarter less the lead
+    assert fresh.forecast_.state.correction.cases == 223  # a quarter less the lead
     assert fresh.score(features[900:], outcome[900:]) > raw.score(features[900:], outcome[900:])
     np.testing.assert_array_equal(
         fresh.sample(features[900:]),
@@ -120,7 +121,7 @@ def test_what_a_fit_on_newer_rows_cures_by_itself_is_not_corrected(record) -> No
     outcome = features[:900].sum(1) + np.where(np.arange(900) < 660, 1.0, 4.0) * noise
     assert forecaster().fit(features[:900], outcome).forecast_.state.correction is None
     searched = forecaster(refit_on_all_rows=False).fit(features[:900], outcome)
-    assert searched.forecast_.state.correction.overall.factor[0] > 1.5
+    assert searched.forecast_.state.correction.factor[0] > 1.5
 
 
 def test_a_bundle_keeps_it(record, tmp_path) -> None:

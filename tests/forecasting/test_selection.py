@@ -163,7 +163,7 @@ def test_errors_that_stay_are_corrected_and_the_next_candidates_too() -> None:
     assert stale.selection_ is not None
     assert stale.selection_.selected.name == "recent_errors"
     assert stale.forecast_.state.correction is not None
-    assert stale.forecast_.state.correction.overall.shift[0] > 1.5
+    assert stale.forecast_.state.correction.shift[0] > 1.5
     fresh = forecaster(members=10).fit(features, outcome)
     assert fresh.selection_ is not None
     candidate = next(candidate for candidate in fresh.selection_.candidates if candidate.name == "recent_errors")

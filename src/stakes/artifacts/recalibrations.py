@@ -29,8 +29,9 @@ from stakes.errors import SettingError
 from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
+from stakes.forecasting.corrections import Correction
 from stakes.forecasting.parameters import RecalibratorSettings
-from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
+from stakes.forecasting.recalibration import JudgedCorrection
 from stakes.forecasting.recalibrator import Recalibrator
 from stakes.json_values import json_value
 from stakes.settings import from_plain
@@ -99,7 +100,7 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
     assert words is not None
     recalibrator = Recalibrator(decided_for, **vars(about.settings))
     with errors_name(folder / STATE):
-        recalibrator.state_ = from_plain(RecalibratorState, manifest.part(folder, STATE))
+        recalibrator.state_ = from_plain(Correction, manifest.part(folder, STATE))
     with errors_name(folder / SELECTION):
         recalibrator.selection_ = from_plain(ModelSelection, manifest.part(folder, SELECTION))
     with errors_name(folder / _JUDGED):

@@ -12,16 +12,12 @@ from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import JudgedCases, ModelSelection, candidate_on_test
-from stakes.forecasting.corrections import LEAST_CASES
+from stakes.forecasting.corrections import CorrectedMembers, Correction, CorrectionPlan, case_weights, form_of
+from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import (
-    CorrectedMembers,
-    CorrectionPlan,
     JudgedCorrection,
-    RecalibratorState,
-    case_weights,
     forecast_worth,
-    form_of,
     judge_correction,
     learned,
     trained_on_decision,
@@ -49,7 +45,7 @@ class Recalibrated(NamedTuple):
 
     selection: ModelSelection  # how each candidate was judged
     plan: CorrectionPlan  # what the selected candidate learns
-    state: RecalibratorState  # what it has learned from all cases
+    state: Correction  # what it has learned from all cases
     judged: JudgedCorrection | None  # the test cases; None where there are none
 
 
@@ -73,7 +69,7 @@ def past_parts(past: ForecastSet, test_fraction: float, gap: int) -> PastParts:
 
 
 @dataclass(frozen=True)
-class CorrectionCandidate(Candidate[ForecastSet, RecalibratorState]):
+class CorrectionCandidate(Candidate[ForecastSet, Correction]):
     """A correction, before it is learned."""
 
     plan: CorrectionPlan
@@ -81,22 +77,22 @@ class CorrectionCandidate(Candidate[ForecastSet, RecalibratorState]):
     bounds: tuple[Pair, ...]  # what each outcome cannot cross
     tell: Callable[[], None] = lambda: None  # called after each that is learned
 
-    def fit(self, cases: ForecastSet, like: RecalibratorState | None = None) -> RecalibratorState:
+    def fit(self, cases: ForecastSet, like: Correction | None = None) -> Correction:
         """What past cases teach."""
         state = learned(cases, self.plan, self.bounds, self.cost, like)
         self.tell()
         return state
 
-    def members(self, fitted: RecalibratorState, cases: ForecastSet) -> CorrectedMembers:
+    def members(self, fitted: Correction, cases: ForecastSet) -> CorrectedMembers:
         """The corrected members of other cases."""
-        return fitted.apply(cases)
+        return fitted.corrected(cases)
 
 
 class _Trial(NamedTuple):
     """A candidate, and what it learned before each block."""
 
     candidate: CorrectionCandidate
-    states: Sequence[RecalibratorState]
+    states: Sequence[Correction]
 
     @property
     def plan(self) -> CorrectionPlan:
@@ -204,10 +200,10 @@ class _CorrectionSelection:
         worth = [self._worth(state, part.rows) for state, part in parts]
         return JudgedCases(*map(np.concatenate, zip(*worth, strict=True)))
 
-    def _worth(self, state: RecalibratorState, rows: CaseNumbers) -> JudgedCases:
+    def _worth(self, state: Correction, rows: CaseNumbers) -> JudgedCases:
         given = self.past.rows(rows)
         assert given.outcomes is not None
-        return forecast_worth(self.cost, state.apply(given), given.outcomes)
+        return forecast_worth(self.cost, state.corrected(given), given.outcomes)
 
     def _days(self, rows: CaseNumbers) -> float:
         """How many days lie between the first and the last case that judges; 0 where it is not known."""
@@ -231,6 +227,6 @@ class _CorrectionSelection:
         worth = {name: self._worth(each, test.rows) for name, each in states.items()}
         tested = tuple(candidate_on_test(name, each, worth[selected], block) for name, each in worth.items())
         given = self.past.rows(test.rows)
-        members, weights = states[selected].apply(given)
+        members, weights = states[selected].corrected(given)
         judged = judge_correction(given, members, self.cost, block, weights, known)
         return Recalibrated(replace(selection, tested=tested), held.plan, state, judged)

@@ -1,8 +1,8 @@
-"""A forecast corrected by its own past errors: bias and scale, recent errors, and whether that is proven."""
+"""A forecast corrected by its own past errors, and what past errors there are as time goes on."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 import torch
@@ -10,191 +10,95 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.argument_checks import require_count
-from stakes.costs.cost import Cost
 from stakes.data.case_table import checked_times
-from stakes.data.tables.time_axis import Times, to_utc
+from stakes.data.forecasts.layout import Pair
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.intervals import LEAST_BLOCKS, upper_bounds
-from stakes.forecasting.copula import error_ranks, reordered
-from stakes.scores.decision_score import realised_cost
-from stakes.scores.scoring_rules import energy_score
+from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
+from stakes.forecasting.error_model import (
+    LEAST_CASES,
+    By,
+    ErrorModel,
+    ForecastTerms,
+    fit_error_model,
+    quantile_levels,
+)
 from stakes.settings import JsonText
 from stakes.text import number_text
 
-Grouping = Literal["season", "hour", "lead"]
-"""By what cases may be grouped: three months of the year, the hour of the day in UTC, or the hours ahead."""
+if TYPE_CHECKING:  # whoever only corrects members reads no forecasts
+    from stakes.data.forecasts.forecast_set import ForecastSet
 
-_SEASONS = np.array(["December to February", "March to May", "June to August", "September to November"])
-
-
-def group_names(
-    by: Sequence[Grouping], cases: int, times: Any = None, leads: ArrayLike | None = None
-) -> NDArray[np.str_]:
-    """The name of the group of each case, (N,), such as "hour 06, lead 24".
-
-    >>> group_names(("season", "lead"), 2, ["2020-02-29T06", "2020-06-01T06"], [24, 48.5]).tolist()
-    ['December to February, lead 24', 'June to August, lead 48.5']
-    """
-    if not by:
-        return np.full(cases, "", dtype=np.str_)
-    columns = [_names(each, times, leads) for each in by]
-    for each, column in zip(by, columns, strict=True):
-        if len(column) != cases:
-            raise ShapeError(
-                f"{'leads' if each == 'lead' else 'times'} must be one for each of the {cases} cases, got {len(column)}"
-            )
-    return np.array([", ".join(parts) for parts in zip(*columns, strict=True)])
-
-
-def _names(by: Grouping, times: Any, leads: ArrayLike | None) -> NDArray[np.str_]:
-    given = leads if by == "lead" else times
-    if given is None:
-        raise SettingError(f"{'leads' if by == 'lead' else 'times'} must be given where cases are grouped by {by}")
-    if by == "lead":
-        return np.array([f"lead {hours:g}" for hours in np.asarray(given, dtype=np.float64)])
-    moments: Times = to_utc(times, "times")
-    if by == "hour":
-        hours = moments.astype("datetime64[h]").astype(np.int64) % 24
-        return np.array([f"hour {hour:02d}" for hour in hours])
-    months = moments.astype("datetime64[M]").astype(np.int64) % 12  # 0 is January
-    return _SEASONS[(months + 1) % 12 // 3]
-
-
-LEAST_CASES = 50
-"""With fewer cases nothing is corrected: blocks of fewer than five would have to tell how sure one can be."""
+ForecastForm = Literal["members", "quantiles", "points"]
+"""In which form a forecast came: members that count alike, weighted ones made of quantiles, or single numbers."""
 
 Floats = NDArray[np.float64]
 
-_MEMBERS = 50  # by which an ensemble is represented
-_ROUNDS = 8  # of shift and factor in turn
-_BLOCKS = 10  # of neighbouring cases, whose estimates tell the standard error
+_EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
+_MEMBERS = 100  # of one outcome, or more where the forecast has more
+_VECTORS = 200  # of several outcomes by error vectors
 
 
-class Mended(NamedTuple):
-    """How far the members of each outcome are shifted, and by which factor they are spread about their mean."""
+class CorrectedMembers(NamedTuple):
+    """Members that decisions are made from."""
 
-    shift: Floats  # in the unit of the outcome, (D,)
-    factor: Floats  # without unit, at least 0, (D,)
+    members: Floats  # members (N, K, D)
+    weights: Floats | None  # what each of them weighs, (K,); None where all count alike
 
-
-def believed_shift_and_factor(members: Floats, outcomes: Floats, prior: Mended | None = None) -> Mended:
-    """Shift and factor of the least CRPS, shrunk towards those that are expected without any case.
-
-    The estimates of ten blocks of neighbouring cases tell the standard error, so that errors which persist for days do
-    not count as many. With z, the distance from the prior over that error, 1 - 1 / z^2 of the distance is kept, and
-    nothing for |z| < 1: the estimate of least expected error for an effect as large as it looks.
-    """
-    centred, errors = _represented(members), outcomes - members.mean(1)
-    overall = _of_all_outcomes(centred, errors)
-    parts = [
-        _of_all_outcomes(centred[rows], errors[rows]) for rows in np.array_split(np.arange(len(outcomes)), _BLOCKS)
-    ]
-    expected = prior or Mended(np.zeros_like(overall.shift), np.ones_like(overall.factor))
-    return Mended(
-        *(
-            _shrunk(estimate, np.stack(of_parts), towards)
-            for estimate, of_parts, towards in zip(overall, zip(*parts, strict=True), expected, strict=True)
-        )
-    )
+    @property
+    def equal_members(self) -> Floats:
+        """Members (N, K, D) that count alike: 100 equally likely ones where they are weighted."""
+        if self.weights is None:
+            return self.members
+        share = np.cumsum(self.weights) / self.weights.sum()
+        chosen = np.searchsorted(share, quantile_levels(_EQUAL_MEMBERS))
+        return np.sort(self.members, 1)[:, chosen]
 
 
-def least_crps(centred: Floats, errors: Floats) -> tuple[float, float]:
-    """Shift and factor of the least mean CRPS of one outcome."""
-    shift, factor = 0.0, 1.0
-    spread = np.abs(centred)
-    total, half_distance = spread.sum(), _half_distances(centred)
-    varied = spread > 0
-    for _ in range(_ROUNDS):
-        before = shift, factor
-        shift = float(np.median(errors[:, None] - factor * centred))
-        if not total > 0:
-            break
-        places = np.broadcast_to((errors - shift)[:, None], centred.shape)[varied] / centred[varied]
-        factor = max(0.0, _weighted_quantile(places, spread[varied], (total + half_distance) / 2))
-        if (shift, factor) == before:
-            break
-    return shift, factor
-
-
-def _of_all_outcomes(centred: Floats, errors: Floats) -> Mended:
-    pairs = [least_crps(centred[..., place], errors[:, place]) for place in range(errors.shape[1])]
-    return Mended(*np.array(pairs).T)
-
-
-def _represented(members: Floats) -> Floats:
-    """Members less their mean, (N, K, D); of many, the K quantiles whose CRPS is the least, at (k - 1/2) / K."""
-    centred = members - members.mean(1, keepdims=True)
-    if members.shape[1] <= _MEMBERS:
-        return centred
-    levels = (np.arange(_MEMBERS) + 0.5) / _MEMBERS
-    return np.moveaxis(np.quantile(centred, levels, axis=1, method="hazen"), 0, 1)
-
-
-def _half_distances(centred: Floats) -> float:
-    """The sum over all cases of sum_kl |e_k - e_l| / (2 K), by the sorted members."""
-    count = centred.shape[1]
-    ranks = 2 * np.arange(count) - (count - 1)
-    return float((np.sort(centred, 1) * ranks).sum() / count)
-
-
-def _weighted_quantile(values: Floats, weights: Floats, target: float) -> float:
-    """The least value at which the weights of all values up to it sum to the target."""
-    order = np.argsort(values)
-    place = int(np.searchsorted(np.cumsum(weights[order]), target))
-    return float(values[order[min(place, len(order) - 1)]])
-
-
-def _shrunk(estimate: Floats, of_blocks: Floats, towards: Floats) -> Floats:
-    distance = estimate - towards
-    variance = of_blocks.var(0, ddof=1) / len(of_blocks)
-    kept = np.zeros_like(distance)
-    np.divide(variance, distance**2, out=kept, where=distance != 0)
-    return towards + distance * np.maximum(0.0, 1.0 - kept)
+Margins = Literal["raw", "own_shape", "bias_and_spread", "linear"]
+"""What is made of the members of an outcome: nothing, the same moved and spread, or quantiles of their errors by bias
+and spread or by all that is known.
+"""
 
 
 @dataclass(frozen=True)
-class BiasScale:
-    """How the members of some cases are corrected: x becomes mean + shift + factor (x - mean)."""
+class CorrectionPlan:
+    """What is learned."""
 
-    cases: int  # from how many cases it was learned
-    shift: tuple[float, ...]  # how far the members of each outcome move, in its unit, (D,)
-    factor: tuple[float, ...]  # by how much they are spread about their mean, (D,)
+    candidate: str = "raw"  # its name, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
+    margins: Margins = "raw"
+    dependence: Literal["members", "errors"] = "members"
+    half_life: float | None = None  # after how many days a case counts half; None where all count alike
+    decision_weight: float = 0.0  # how much the decision counts in the fit
+    by: tuple[By, ...] = get_args(By)  # what errors may depend on
+    shrunk: bool = False  # whether coefficients are shrunk by their standard errors, as where nothing else judges them
 
-    def __post_init__(self) -> None:
-        if not self.shift or len(self.shift) != len(self.factor):
-            raise ShapeError(
-                f"shift and factor must have one number for each outcome, got {len(self.shift)} and {len(self.factor)}"
-            )
-        if min(self.factor) < 0:
-            raise SettingError(f"factor must not be negative, got {min(self.factor)}")
 
-    @classmethod
-    def of(cls, cases: int, mended: Mended) -> Self:
-        """From numbers of numpy."""
-        return cls(cases, tuple(mended.shift.tolist()), tuple(mended.factor.tolist()))
-
-    @property
-    def mended(self) -> Mended:
-        """As numbers of numpy."""
-        return Mended(np.array(self.shift), np.array(self.factor))
+def form_of(given: "ForecastSet") -> ForecastForm:
+    """In which form forecasts came."""
+    if given.weights is not None:
+        return "quantiles"
+    return "points" if given.is_point else "members"
 
 
 @dataclass(frozen=True)
 class Correction(JsonText):
-    """What past errors say about a forecast: a shift and a factor of each outcome, and how outcomes go together.
+    """What past errors say about a forecast: location and scale of each outcome, and how outcomes go together.
 
-    Shift and factor are those of the least CRPS, shrunk towards 0 and 1 as far as they may be due to chance
-    (`stakes.forecasting.corrections`): a forecast that is calibrated already is left nearly as it is. A group of
-    cases, such as an hour of the day, has its own where there are at least 50 cases of it, shrunk towards those of all.
+    Members are moved, and spread about their mean, as gives the least CRPS. What may be due to chance is left out, so
+    that a forecast which is calibrated already stays nearly as it is. By how much may depend on the forecast itself, on
+    season, hour and lead, and on the site (`by`).
 
     Attributes:
-        overall: Shift and factor of cases without a group of their own.
-        groups: Those of a group by its name, such as "hour 06".
-        by: What cases are grouped by.
+        form: In which form the forecasts came: "members", "quantiles" (weighted members) or "points" (single numbers).
+        targets: The names of the outcomes.
+        bounds: What each outcome cannot cross, (lower, upper), with None for no such bound; members are clipped to it.
+        cases: From how many past cases it was learned.
+        terms: What the errors depend on.
+        models: The correction of each outcome; none where members stay as they come.
         order: The ranks of past error vectors (K, D), by which members of several outcomes are put together; None
             leaves them together as they come.
-        lower: What no member of each outcome falls below, (D,); None for no such bound.
-        upper: What no member of each outcome exceeds, (D,); None for no such bound.
+        half_life: After how many days a case counted half; None where all counted alike.
+        decision_weight: How much the decision counted in the fit.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -202,42 +106,47 @@ class Correction(JsonText):
     >>> members = known + 0.5 * random.normal(size=(1000, 20, 1))  # too narrow, and 1 too low
     >>> outcomes = known[:, 0] + 1 + random.normal(size=(1000, 1))
     >>> correction = stakes.Correction.fit(members[:800], outcomes[:800])
-    >>> round(correction.overall.shift[0], 1), round(correction.overall.factor[0], 1)
+    >>> round(correction.shift[0], 1), round(correction.factor[0], 1)
     (1.0, 2.0)
     >>> correction.apply(members[800:]).shape
     (200, 20, 1)
     """
 
-    overall: BiasScale
-    groups: dict[str, BiasScale] = field(default_factory=dict)
-    by: tuple[Grouping, ...] = ()
+    form: ForecastForm
+    targets: tuple[str, ...]
+    bounds: tuple[Pair, ...]
+    cases: int
+    terms: ForecastTerms
+    models: tuple[ErrorModel, ...] = ()
     order: tuple[tuple[int, ...], ...] | None = None
-    lower: tuple[float, ...] | None = None
-    upper: tuple[float, ...] | None = None
+    half_life: float | None = None
+    decision_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        widths = {f"groups.{name}": len(group.shift) for name, group in self.groups.items()}
-        for name in ("lower", "upper"):
-            if (bounds := getattr(self, name)) is not None:
-                widths[name] = len(bounds)
-        for row in self.order or ():
-            widths["order"] = len(row)
-            if len(row) != self.outcomes:
-                break
-        for name, width in widths.items():
+        widths = [("bounds", len(self.bounds)), *(("order", len(row)) for row in self.order or ())]
+        for name, width in [*widths, ("models", len(self.models))] if self.models else widths:
             if width != self.outcomes:
                 raise ShapeError(f"{name} must be of the {self.outcomes} outcomes, got {width}")
         if self.order is not None and not self.order:
             raise ShapeError("order must have at least one error vector, got none")
-        if self.lower is not None and self.upper is not None:
-            for low, high in zip(self.lower, self.upper, strict=True):
-                if not low < high:
-                    raise SettingError(f"lower must lie below upper, got {low} and {high}")
+        for low, high in self.bounds:
+            if low is not None and high is not None and not low < high:
+                raise SettingError(f"lower must lie below upper, got {low} and {high}")
 
     @property
     def outcomes(self) -> int:
         """D, how many outcomes a case has."""
-        return len(self.overall.shift)
+        return len(self.targets)
+
+    @property
+    def shift(self) -> tuple[float, ...]:
+        """How far the members of each outcome move, in its unit, (D,), before anything that this depends on."""
+        return tuple(model.unit * model.location["constant"] for model in self.models)
+
+    @property
+    def factor(self) -> tuple[float, ...]:
+        """By how much they are spread about their mean, (D,), before anything that this depends on."""
+        return tuple(float(np.exp(model.log_scale["constant"])) for model in self.models)
 
     @classmethod
     def fit(
@@ -246,8 +155,11 @@ class Correction(JsonText):
         outcomes: ArrayLike,
         times: Any = None,
         *,
-        leads: ArrayLike | None = None,
-        by: Sequence[Grouping] = (),
+        weights: Any = None,
+        leads: Any = None,
+        sites: Any = None,
+        by: Sequence[By] = (),
+        shape: Literal["members", "errors"] = "members",
         dependence: Literal["members", "errors"] = "members",
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
@@ -255,106 +167,159 @@ class Correction(JsonText):
         """Learn from past forecasts and what happened then.
 
         Args:
-            members: Members (N, M, D) of at least 50 past forecasts, in the order of time; at least two members. The
-                forecasts must not have seen the outcomes.
+            members: Members (N, M, D) of at least 50 past forecasts, in the order of time. The forecasts must not have
+                seen the outcomes.
             outcomes: What happened, (N, D).
-            times: When it happened (N,), for groups by season or hour; None where there are none.
-            leads: How many hours ahead it was forecast (N,), for groups by lead; None where there are none.
-            by: What cases are grouped by: "season", "hour", "lead" or several of them; nothing makes one group of all.
+            times: When it happened (N,), for errors that depend on season or hour; None where there are none.
+            weights: What each member weighs, (M,), such as those of `stakes.quantile_members`; None where all count
+                alike.
+            leads: How many hours ahead it was forecast (N,), for errors that depend on it; None where there are none.
+            sites: Of which site each case is, (N,), for errors that depend on it; None where there are none.
+            by: What errors depend on: on the "forecast" itself, its mean and spread, on "season", "hour", "lead" or
+                "site". Seasons, hours and sites need at least 50 cases of each; nothing corrects all cases alike.
+            shape: How the members of a case lie about their mean: as the "members" do, of which there are then at least
+                two without weights, or as past "errors" did, which makes at least 100 members.
             dependence: How members of several outcomes go together: as the "members" do already, or as past "errors"
                 did, by up to 200 error vectors.
             lower: What no outcome falls below, one number or one of each, (D,); None for no such bound.
             upper: What no outcome exceeds, likewise.
         """
-        forecasts, seen = checked_forecasts(members, outcomes)
-        count, width = seen.shape
-        if count < LEAST_CASES:
-            raise ShapeError(f"members must be of at least {LEAST_CASES} past cases to learn from, got {count}")
-        if forecasts.shape[1] < 2:
-            raise ShapeError("members must be at least two of each case, or they have no spread, got 1")
-        if dependence not in ("members", "errors"):
-            raise SettingError(f"dependence must be members or errors, got {dependence!r}")
-        groupings = _groupings(by)
-        overall = believed_shift_and_factor(forecasts, seen)
-        names = group_names(groupings, count, times, leads)
-        groups = {}
-        for name in np.unique(names) if groupings else ():
-            rows = np.flatnonzero(names == name)
-            if len(rows) >= LEAST_CASES:
-                mended = believed_shift_and_factor(forecasts[rows], seen[rows], overall)
-                groups[str(name)] = BiasScale.of(len(rows), mended)
-        ranks = error_ranks(forecasts, seen).tolist() if dependence == "errors" and width > 1 else None
-        return cls(
-            overall=BiasScale.of(count, overall),
-            groups=groups,
-            by=groupings,
-            order=None if ranks is None else tuple(map(tuple, ranks)),
-            lower=_bound("lower", lower, width),
-            upper=_bound("upper", upper, width),
-        )
+        from stakes.data.forecasts.forecast_set import ForecastSet
 
-    def apply(self, members: ArrayLike, times: Any = None, *, leads: ArrayLike | None = None) -> NDArray[np.floating]:
-        """The corrected members (N, M, D), of the type they came in.
+        past = ForecastSet(
+            np.asarray(members), weights, times=times, leads=leads, sites=sites, outcomes=np.asarray(outcomes)
+        )
+        if len(past) < LEAST_CASES:
+            raise ShapeError(f"members must be of at least {LEAST_CASES} past cases to learn from, got {len(past)}")
+        for name, value in {"shape": shape, "dependence": dependence}.items():
+            if value not in ("members", "errors"):
+                raise SettingError(f"{name} must be members or errors, got {value!r}")
+        if shape == "members" and form_of(past) != "members":
+            raise ShapeError(
+                "members must be at least two of each case without weights, or they have no shape of their own: "
+                "shape='errors' takes that of past errors"
+            )
+        if isinstance(by, str) or not set(by) <= set(get_args(By)):
+            raise SettingError(f"by must be a tuple of {', '.join(get_args(By))}, got {by!r}")
+        for name, depend in {"times": {"season", "hour"}, "leads": {"lead"}, "sites": {"site"}}.items():
+            if getattr(past, name) is None and (needing := sorted(depend & set(by))):
+                raise SettingError(f"{name} must be given where errors depend on the {needing[0]}")
+        lows, highs = (_bound(name, bound, past.outcomes) for name, bound in {"lower": lower, "upper": upper}.items())
+        margins: Margins = "own_shape" if shape == "members" else "bias_and_spread"
+        plan = CorrectionPlan(margins=margins, by=tuple(by), dependence=dependence, shrunk=True)
+        return cls.learned(past, plan, tuple(zip(lows, highs, strict=True)))
+
+    @classmethod
+    def learned(
+        cls, past: "ForecastSet", plan: CorrectionPlan, bounds: tuple[Pair, ...], like: Self | None = None
+    ) -> Self:
+        """What past cases teach by the score; what was chosen before by half as many cases or more is kept."""
+        terms = ForecastTerms.for_cases(past, plan.by, linear=plan.margins == "linear")
+        correction = cls(form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life)
+        if plan.margins == "raw":
+            return correction
+        weight, count = case_weights(past, plan.half_life), _member_count(past, plan)
+        before = like.models if like is not None and like.models else (None,) * len(bounds)
+        models = tuple(
+            fit_error_model(past, place, terms, pair, count, weight, before[place], plan.shrunk)
+            for place, pair in enumerate(bounds)
+        )
+        order = None
+        if plan.dependence == "errors" and len(bounds) > 1:
+            errors = [model.standardised_errors(past, place, terms) for place, model in enumerate(models)]
+            order = tuple(map(tuple, vector_ranks(np.stack(errors, 1), weight).tolist()))
+        return replace(correction, models=models, order=order)
+
+    def apply(
+        self,
+        members: ArrayLike,
+        times: Any = None,
+        *,
+        weights: Any = None,
+        leads: Any = None,
+        sites: Any = None,
+    ) -> NDArray[np.floating]:
+        """The corrected members (N, K, D), which count alike, of the type they came in.
 
         Args:
             members: Members (N, M, D) of new forecasts.
-            times: For when they are (N,), where cases are grouped by season or hour; None otherwise.
-            leads: How many hours ahead they are (N,), where cases are grouped by lead; None otherwise.
+            times: For when they are (N,), where errors depend on season or hour; None otherwise.
+            weights: What each member weighs, (M,), where those of the fit had weights; None otherwise.
+            leads: How many hours ahead they are (N,), where errors depend on it; None otherwise.
+            sites: Of which site each is, (N,), where errors depend on it; None otherwise.
         """
-        forecasts = _floats("members", members, 3)
-        if forecasts.shape[2] != self.outcomes:
-            raise ShapeError(f"members must be of {self.outcomes} outcomes, got {forecasts.shape[2]}")
-        shift, factor = self._of_cases(group_names(self.by, len(forecasts), times, leads))
-        corrected = forecasts + shift + (factor - 1) * (forecasts - forecasts.mean(1, keepdims=True))
-        if self.lower is not None or self.upper is not None:
-            corrected = np.clip(corrected, self.lower, self.upper)
+        from stakes.data.forecasts.forecast_set import ForecastSet
+
+        came = np.asarray(members)
+        found = self.corrected(ForecastSet(came, weights, times=times, leads=leads, sites=sites)).equal_members
+        return found.astype(came.dtype) if came.dtype.kind == "f" else found
+
+    def corrected(self, given: "ForecastSet") -> CorrectedMembers:
+        """The corrected members of new forecasts."""
+        self._check(given)
+        if not self.models:
+            return CorrectedMembers(_within(given.members, self.bounds), given.weights)
+        members = [model.members(given, place, self.terms) for place, model in enumerate(self.models)]
+        return CorrectedMembers(self.together(np.stack(members, axis=-1), given), None)
+
+    def together(self, members: Floats, given: "ForecastSet") -> Floats:
+        """Members (N, K, D) of each outcome put together as members of all of them."""
+        if len(self.targets) == 1:
+            return members
         if self.order is not None:
-            corrected = reordered(corrected, np.array(self.order))
-        given = np.asarray(members).dtype
-        return corrected.astype(given) if given.kind == "f" else corrected
+            return reordered(members, np.array(self.order))
+        return members if self._own_shape else reordered_as_members(members, given.members)
 
-    def _of_cases(self, names: NDArray[np.str_]) -> tuple[Floats, Floats]:
-        """Shift and factor of each case, (N, 1, D)."""
-        kinds = [self.overall, *self.groups.values()]
-        places = {name: place for place, name in enumerate(self.groups, start=1)}
-        chosen = [places.get(str(name), 0) for name in names]
-        shift, factor = (np.array([getattr(kind, name) for kind in kinds]) for name in ("shift", "factor"))
-        return shift[chosen, None], factor[chosen, None]
+    @property
+    def _own_shape(self) -> bool:
+        """Whether members keep their shape; otherwise quantiles take their place."""
+        return bool(self.models) and not self.models[0].shape
 
-
-def checked_forecasts(members: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, Floats]:
-    """Members (N, M, D) and outcomes (N, D) in double precision; others are refused, and so are numbers not finite."""
-    forecasts, seen = _floats("members", members, 3), _floats("outcomes", outcomes, 2)
-    expected = (forecasts.shape[0], forecasts.shape[2])
-    if seen.shape != expected:
-        raise ShapeError(
-            f"outcomes must have the shape {expected} of the members' cases and outcomes, got {seen.shape}"
-        )
-    return forecasts, seen
-
-
-def _floats(name: str, values: ArrayLike, axes: int) -> Floats:
-    shape = {2: "(cases, outcomes)", 3: "(cases, members, outcomes)"}[axes]
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiu":
-        raise ShapeError(f"{name} must hold numbers, got {given.dtype}")
-    if given.ndim != axes or not given.size:
-        raise ShapeError(f"{name} must have the shape {shape}, at least one of each, got {given.shape}")
-    numbers = given.astype(np.float64)
-    if count := int((~np.isfinite(numbers)).sum()):
-        raise NonFiniteError(f"{name} must be finite, got {count} of {numbers.size} that are not")
-    return numbers
+    def _check(self, given: "ForecastSet") -> None:
+        if given.members.shape[2] != self.outcomes:
+            raise ShapeError(f"members must be of {self.outcomes} outcomes, got {given.members.shape[2]}")
+        if self._own_shape and given.weights is None:
+            return
+        if form_of(given) != self.form:
+            raise SettingError(f"the forecasts must come as {self.form}, as in the fit, got {form_of(given)}")
+        if self.models and self.order is None and self.outcomes > 1:
+            count, members = len(self.models[0].shape), given.members.shape[1]
+            if count % members:
+                raise ShapeError(
+                    f"members must be as many as in the fit, or divide {count}, since they say how outcomes go "
+                    f"together, got {members}"
+                )
 
 
-def _groupings(by: Sequence[Grouping]) -> tuple[Grouping, ...]:
-    if isinstance(by, str) or len(set(by)) < len(by) or not set(by) <= set(get_args(Grouping)):
-        raise SettingError(f"by must be a tuple of {', '.join(get_args(Grouping))}, each at most once, got {by!r}")
-    return tuple(by)
+def case_weights(past: "ForecastSet", half_life: float | None) -> Floats:
+    """How much each case counts, (N,): the newest 1, one that is a half-life older half of it."""
+    if half_life is None or past.times is None:
+        return np.ones(len(past))
+    age = (past.times.max() - past.times).astype(np.float64) / 86400
+    return np.asarray(0.5 ** (age / half_life))
 
 
-def _bound(name: str, bound: ArrayLike | None, width: int) -> tuple[float, ...] | None:
+def _member_count(past: "ForecastSet", plan: CorrectionPlan) -> int:
+    """How many quantiles are made: for several outcomes as many of each member that came, or of each error vector."""
+    members = past.members.shape[1]
+    if plan.margins == "own_shape":
+        return 0
+    if past.members.shape[2] == 1:
+        return max(_MEMBERS, members)
+    return _VECTORS if plan.dependence == "errors" else members * -(-_MEMBERS // members)
+
+
+def _within(members: Floats, bounds: tuple[Pair, ...]) -> Floats:
+    ends = ((low if low is not None else -np.inf, high if high is not None else np.inf) for low, high in bounds)
+    lower, upper = zip(*ends, strict=True)
+    return np.clip(members, lower, upper)
+
+
+def _bound(name: str, bound: ArrayLike | None, outcomes: Floats | None) -> tuple[float | None, ...]:
+    assert outcomes is not None
+    width = outcomes.shape[1]
     if bound is None:
-        return None
+        return (None,) * width
     try:
         numbers = np.broadcast_to(np.asarray(bound, dtype=np.float64), (width,))
     except (TypeError, ValueError) as error:
@@ -363,6 +328,30 @@ def _bound(name: str, bound: ArrayLike | None, width: int) -> tuple[float, ...] 
         raise NonFiniteError(f"{name} must be finite, got {bound!r}")
     return tuple(numbers.tolist())
 
+
+def corrected(members: Tensor, correction: Correction | None) -> Tensor:
+    """Members (N, M, D) corrected, or as they are where there is no correction."""
+    return members if correction is None else torch.from_numpy(correction.apply(members.numpy()))
+
+
+def correction_sentence(correction: Correction, names: tuple[str, ...]) -> str:
+    """What a user should know of a correction."""
+    shift, factor = correction.shift, correction.factor
+    of_what = "" if len(names) == 1 else f" (largest shift: {names[int(np.argmax(np.abs(shift)))]})"
+    return (
+        f"Members are corrected by the errors of the newest {correction.cases} cases that the models had not "
+        f"seen, which made later ones better: moved by {_span(shift)}{of_what}, their spread multiplied by "
+        f"{_span(factor)}."
+    )
+
+
+def _span(values: tuple[float, ...]) -> str:
+    low, high = number_text(min(values)), number_text(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+ORIGINS = 4
+"""Blocks of cases, the first of which has no errors before it; each other one is corrected by those before it."""
 
 _ERROR_BLOCKS = 20  # of cases that share a correction, unless a block is given
 
@@ -419,10 +408,13 @@ def corrected_in_time(
         block: How many neighbouring cases share a correction; None for a twentieth of them.
         newest: Of the known cases only so many, the newest, are learned from; None takes all.
         fit: Makes a correction of members, outcomes, times and `leads`: `Correction.fit`, or a partial of it that says
-            by what cases are grouped.
+            what errors depend on.
     """
-    forecasts, seen = checked_forecasts(members, outcomes)
-    cases = len(seen)
+    from stakes.data.forecasts.forecast_set import ForecastSet
+
+    past = ForecastSet(np.asarray(members), outcomes=np.asarray(outcomes))
+    forecasts, seen, cases = past.members, past.outcomes, len(past)
+    assert seen is not None
     size = max(1, cases // _ERROR_BLOCKS) if block is None else block
     require_count("block", size)
     if newest is not None:
@@ -434,9 +426,9 @@ def corrected_in_time(
         known = known_cases(rows, cases, moments, leads)
         if known < LEAST_CASES:
             continue
-        past = slice(0 if newest is None else max(0, known - newest), known)
-        when = [None if moments is None else moments[each] for each in (past, rows)]
-        correction = fit(forecasts[past], seen[past], when[0], leads=leads[past])
+        taught = slice(0 if newest is None else max(0, known - newest), known)
+        when = [None if moments is None else moments[each] for each in (taught, rows)]
+        correction = fit(forecasts[taught], seen[taught], when[0], leads=leads[taught])
         corrected[rows] = correction.apply(forecasts[rows], when[1], leads=leads[rows])
     return corrected
 
@@ -505,56 +497,3 @@ def _moments(cases: int, times: Any, lead: ArrayLike) -> tuple[NDArray[np.float6
     moments, leads = checked_times(times, cases), _leads(cases, lead)
     happens = np.arange(cases, dtype=np.float64) if moments is None else moments.astype(np.int64).astype(np.float64)
     return happens, happens - leads * (1.0 if moments is None else 3600.0)
-
-
-ORIGINS = 4
-"""Blocks of cases, the first of which has no errors before it; each other one is corrected by those before it."""
-
-
-def proven_correction(
-    members: Tensor, outcome: Tensor, cost: Cost, *, lead: int, block: int, bounded: Callable[[Tensor], Tensor]
-) -> Correction | None:
-    """The correction of all these errors, where those of earlier cases mend later ones; None where they do not.
-
-    It must lower the energy score, 97.5 % sure, and must not raise the mean cost. The cases are cut into four blocks;
-    each is corrected as it could have been at the time.
-    """
-    cases = len(outcome)
-    if cases < max(ORIGINS * LEAST_CASES, LEAST_BLOCKS * block):
-        return None
-    known, seen = members.double().numpy(), outcome.double().numpy()
-    mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
-    change = _change(members, mended, lambda forecast: energy_score(forecast, outcome))
-    if not upper_bounds(change[None], block=block)[0] < 0:
-        return None
-    paid = _change(members, mended, lambda forecast: realised_cost(cost, forecast, outcome).cost)
-    if paid.mean() > 0:
-        return None
-    return Correction.fit(known, seen)
-
-
-def corrected(members: Tensor, correction: Correction | None) -> Tensor:
-    """Members (N, M, D) corrected, or as they are where there is no correction."""
-    return members if correction is None else torch.from_numpy(correction.apply(members.numpy()))
-
-
-def correction_sentence(correction: Correction, names: tuple[str, ...]) -> str:
-    """What a user should know of a correction."""
-    shift, factor = correction.overall.shift, correction.overall.factor
-    of_what = "" if len(names) == 1 else f" (largest shift: {names[int(np.argmax(np.abs(shift)))]})"
-    return (
-        f"Members are corrected by the errors of the newest {correction.overall.cases} cases that the models had not "
-        f"seen, which made later ones better: moved by {_span(shift)}{of_what}, their spread multiplied by "
-        f"{_span(factor)}."
-    )
-
-
-def _change(before: Tensor, after: Tensor, judged: Callable[[Tensor], Tensor]) -> NDArray[np.float64]:
-    """What is judged of each case, after less before, (N,)."""
-    with torch.no_grad():
-        return np.asarray((judged(after) - judged(before)).double().numpy())
-
-
-def _span(values: tuple[float, ...]) -> str:
-    low, high = number_text(min(values)), number_text(max(values))
-    return low if low == high else f"{low} to {high}"

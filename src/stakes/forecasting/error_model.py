@@ -1,47 +1,43 @@
-"""What past errors say about a forecast: location and scale by the least CRPS, and what they may depend on."""
+"""What past errors say about the forecast of one outcome: location and scale, by all that they depend on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
-from stakes.data.tables.lags import calendar_features
-from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
-from stakes.forecasting.corrections import LEAST_CASES, Grouping, group_names
+
+if TYPE_CHECKING:  # whoever only corrects members reads no forecasts
+    from stakes.data.forecasts.forecast_set import ForecastSet
+
+LEAST_CASES = 50
+"""Fewer cases teach nothing, nor do fewer of a season, an hour or a site."""
+
+By = Literal["forecast", "season", "hour", "lead", "site"]
+"""What errors may depend on; "forecast" is what the members say, their mean and spread."""
 
 TERM_LEVELS = (0.1, 0.5, 0.9)
 """The levels of the members' quantiles that are terms."""
 
 _SEASON_WAVES, _MOST_HOUR_WAVES = 2, 3
-_SEASONS = 4
+_SEASONS, _MONTHS, _HOURS = 4, 12, 24
 _MOST_MEMBERS = 12  # that are told apart
 _OWN_TERMS = ("mean", "log spread")
+_FIRST_WAVE = ("season cos 1", "season sin 1")
 _LEAST_SIZE = 1e-9
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
-class ForecastNumbers(NamedTuple):
-    """What the members of one outcome say, in units of its errors."""
-
-    mean: Floats  # their mean less that of past cases, (N,)
-    log_spread: Floats  # the logarithm of their spread, (N,)
-    quantiles: Floats | None = None
-    at_bound: Floats | None = None  # the share of members at a bound, (N,); None where there is no bound
-    members: Floats | None = None  # each member less their mean, (N, M); None where they are not told apart
-    total: Floats | None = None  # the mean over all outcomes, (N,), in any unit; None where there is one outcome
-
-
 @dataclass(frozen=True)
 class ForecastTerms:
     """Which terms there are, told by what the past cases have enough of: 50 cases of each season, hour and site."""
 
+    forecast: bool = True  # whether there are terms of the members' mean and, if there is one, their spread
     season: bool = False  # whether there are waves of the year
     hour_waves: int = 0  # how many waves of the day there are
     lead: bool = False  # whether there are terms of the lead
@@ -52,15 +48,17 @@ class ForecastTerms:
     features: tuple[str, ...] = ()  # the features that are terms
 
     @classmethod
-    def for_cases(cls, past: ForecastSet, linear: bool) -> Self:
-        """The terms that so many cases can tell."""
-        seasons, hours, count = _counts(past, "season"), _counts(past, "hour"), past.members.shape[1]
-        sites = np.unique(past.sites, return_counts=True) if past.sites is not None else ((), ())
-        enough = tuple(str(name) for name, count in zip(*sites, strict=True) if count >= LEAST_CASES)
+    def for_cases(cls, past: "ForecastSet", by: Sequence[By] = get_args(By), linear: bool = False) -> Self:
+        """Those that so many cases can tell of what is asked for, and if linear of all else that is known."""
+        seasons, hours = (_counts(past, moment) if moment in by else [] for moment in ("season", "hour"))
+        sites = np.unique(past.sites, return_counts=True) if "site" in by and past.sites is not None else ((), ())
+        enough = tuple(str(name) for name, cases in zip(*sites, strict=True) if cases >= LEAST_CASES)
+        count = past.members.shape[1]
         return cls(
+            forecast="forecast" in by,
             season=len(seasons) == _SEASONS and min(seasons) >= LEAST_CASES,
             hour_waves=min(_MOST_HOUR_WAVES, len(hours) // 2) if min(hours, default=0) >= LEAST_CASES else 0,
-            lead=past.leads is not None and bool(np.ptp(past.leads) > 0),
+            lead="lead" in by and past.leads is not None and bool(np.ptp(past.leads) > 0),
             sites=enough if len(enough) > 1 else (),
             spread=not past.is_point,
             numbers=linear,
@@ -68,37 +66,25 @@ class ForecastTerms:
             features=tuple(past.features.columns) if linear and past.features is not None else (),
         )
 
-    def values(self, given: ForecastSet, numbers: ForecastNumbers) -> dict[str, Floats]:
-        """Each term of all cases, (N,), by its name."""
-        terms = {"constant": np.ones(len(given)), "mean": numbers.mean}
-        if self.spread:
-            terms["log spread"] = numbers.log_spread
+    def values(self, given: "ForecastSet", mean: Floats, log_spread: Floats) -> dict[str, Floats]:
+        """Each term of all cases, (N,), by its name, but for further numbers of the forecast."""
+        terms = {"constant": np.ones(len(given))}
+        if self.forecast:
+            terms |= {"mean": mean} | ({"log spread": log_spread} if self.spread else {})
         if self.season:
-            terms |= _waves(_moments(given, "season"), "season", _SEASON_WAVES)
+            terms |= _waves(given, "season", _SEASON_WAVES)
         if self.hour_waves:
-            terms |= _waves(_moments(given, "hour"), "hour", self.hour_waves)
+            terms |= _waves(given, "hour", self.hour_waves)
         if self.lead:
-            terms |= _of_lead(given.leads, numbers.mean)
+            days = _known(given.leads, "leads") / 24
+            terms |= {"lead": days, "root of lead": np.sqrt(days), "lead times mean": days * mean}
         for site in self.sites:
             here = np.asarray(_known(given.sites, "sites") == site, dtype=np.float64)
-            terms |= {f"site {site}": here, f"mean at site {site}": here * numbers.mean}
-        return (terms | self._further(numbers, terms) if self.numbers else terms) | self._of_features(given)
+            terms |= {f"site {site}": here, f"mean at site {site}": here * mean}
+        return terms
 
-    def _further(self, numbers: ForecastNumbers, terms: dict[str, Floats]) -> dict[str, Floats]:
-        further = {f"{name} times mean": terms[name] * numbers.mean for name in _FIRST_WAVE if name in terms}
-        if numbers.quantiles is not None:
-            further |= {
-                f"quantile {level:g}": column for level, column in zip(TERM_LEVELS, numbers.quantiles.T, strict=True)
-            }
-        if numbers.at_bound is not None:
-            further["share at bound"] = numbers.at_bound
-        if numbers.members is not None:
-            further |= {f"member {place}": column for place, column in enumerate(numbers.members.T, start=1)}
-        if numbers.total is not None:
-            further["mean of all outcomes"] = numbers.total
-        return further
-
-    def _of_features(self, given: ForecastSet) -> dict[str, Floats]:
+    def of_features(self, given: "ForecastSet") -> dict[str, Floats]:
+        """The features that are terms."""
         if not self.features:
             return {}
         table = _known(given.features, "features")
@@ -135,45 +121,40 @@ class StandardTerms(NamedTuple):
         return dict(zip(self.names, coefficients.tolist(), strict=True))
 
 
-_FIRST_WAVE = ("season cos 1", "season sin 1")
-
-
 def _known(values: T | None, name: str) -> T:
     if values is None:
         raise SettingError(f"{name} must be given, as they were in the fit")
     return values
 
 
-def _counts(past: ForecastSet, by: Grouping) -> list[int]:
-    """How many cases each season or hour has."""
+def _counts(past: "ForecastSet", moment: Literal["season", "hour"]) -> list[int]:
+    """How many cases each season, of which one begins in December, or each hour of the day has."""
     if past.times is None:
         return []
-    return np.unique(group_names((by,), len(past), past.times), return_counts=True)[1].tolist()
+    months, hours = (past.times.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "Mh")
+    groups = (months + 1) % _MONTHS // 3 if moment == "season" else hours % _HOURS
+    return np.unique(groups, return_counts=True)[1].tolist()
 
 
-def _moments(given: ForecastSet, wave: str) -> Floats:
-    times: Times = _known(given.times, "times")
-    return calendar_features(times, (wave,))  # sine and cosine
+def _waves(given: "ForecastSet", name: Literal["season", "hour"], count: int) -> dict[str, Floats]:
+    """The first wave of the year or the day, and its overtones."""
+    from stakes.data.tables.lags import calendar_features  # not at once: most corrections have no waves
 
-
-def _waves(first: Floats, name: str, count: int) -> dict[str, Floats]:
-    """The first wave and its overtones."""
-    turned = first[:, 1] + 1j * first[:, 0]
+    sine, cosine = calendar_features(_known(given.times, "times"), (name,)).T
+    turned = cosine + 1j * sine
     waves: dict[str, Floats] = {}
     for wave in range(1, count + 1):
         waves |= {f"{name} cos {wave}": (turned**wave).real, f"{name} sin {wave}": (turned**wave).imag}
     return waves
 
 
-def _of_lead(leads: Floats | None, mean: Floats) -> dict[str, Floats]:
-    days = _known(leads, "leads") / 24
-    return {"lead": days, "root of lead": np.sqrt(days), "lead times mean": days * mean}
-
+# Location and scale of the least CRPS
 
 Family = Literal["normal", "logistic"]
 """The distribution of a standardised error."""
 
 _ITERATIONS = 200
+_BLOCKS = 10  # of neighbouring cases, whose coefficients tell the standard error
 
 
 class LocationScaleCases(NamedTuple):
@@ -182,44 +163,87 @@ class LocationScaleCases(NamedTuple):
     outcome: Floats  # what happened, (N,)
     location: Floats  # what the forecast says of it, (N,)
     log_scale: Floats  # what it says of its own error, (N,), as a logarithm
-    location_terms: Floats  # standardised terms (N, P) that may move the location, in units of `unit`
-    scale_terms: Floats  # standardised terms (N, Q) that may move the log scale
+    terms: Floats  # standardised terms (N, P) that may move the location, in units of `unit`, and the log scale
     weight: Floats  # how much each case counts, (N,), with a mean of 1
     unit: float  # the size of an error, by which location terms and CRPS are measured
     lower: float = -np.inf  # what the outcome cannot fall below; minus infinity for no such bound
     upper: float = np.inf  # what it cannot exceed; infinity for no such bound
+    shape: Floats | None = None  # members of location 0 and scale 1, ascending, (N, K), in place of the family
+
+    def rows(self, chosen: Any) -> Self:
+        """Some of the cases."""
+        arrays = {name: values[chosen] for name, values in self._asdict().items() if isinstance(values, np.ndarray)}
+        return self._replace(**arrays)
 
 
-def fit_coefficients(cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats) -> Floats:
-    """The coefficients (P + Q,), first those of the location: of the least mean CRPS and sum of squares.
+def believed_coefficients(
+    cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats
+) -> Floats:
+    """The coefficients (2 P,) shrunk towards 0 as far as they may be due to chance.
+
+    Those of ten blocks of neighbouring cases tell the standard error, so that errors which persist for days do not
+    count as many. With z, a coefficient over that error, 1 - 1 / z^2 of it is kept, and nothing for |z| < 1: the
+    estimate of least expected error for an effect as large as it looks.
+    """
+    pulls = location_pull, scale_pull
+    found = fit_coefficients(cases, family, *pulls)
+    share = (np.cumsum(cases.weight) - cases.weight / 2) / cases.weight.sum()
+    edges = np.searchsorted(share, np.arange(1, _BLOCKS) / _BLOCKS)
+    blocks = [rows for rows in np.split(np.arange(len(share)), edges) if len(rows)]
+    of_blocks = [fit_coefficients(cases.rows(rows), family, *pulls, start=found) for rows in blocks]
+    variance = np.var(of_blocks, axis=0, ddof=1) / len(blocks)
+    lost = np.divide(variance, found**2, out=np.ones_like(found), where=found != 0)
+    return np.asarray(found * (1 - lost).clip(0))
+
+
+def fit_coefficients(
+    cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats, start: Floats | None = None
+) -> Floats:
+    """The coefficients (2 P,), first those of the location: of the least mean CRPS and sum of squares.
 
     The mean CRPS over the unit, plus 1/N of the sum of pull times squared coefficient, is least.
     """
     from scipy.optimize import minimize  # not at once: deciding needs none of it
 
     pull = np.concatenate([location_pull, scale_pull]) / cases.weight.sum() ** 2 * np.square(cases.weight).sum()
-    parts, terms = len(location_pull), (cases.location_terms.T.copy(), cases.scale_terms.T.copy())
+    parts, terms = len(location_pull), cases.terms.T.copy()
     shares = cases.weight / cases.weight.sum() / cases.unit
 
     def objective(coefficients: Floats) -> tuple[float, Floats]:
-        location = cases.location + cases.unit * (coefficients[:parts] @ terms[0])
-        log_scale = cases.log_scale + coefficients[parts:] @ terms[1]
+        location = cases.location + cases.unit * (coefficients[:parts] @ terms)
+        log_scale = cases.log_scale + coefficients[parts:] @ terms
         crps, by_location, by_log_scale = crps_and_slopes(
-            family, cases.outcome, location, np.exp(log_scale.clip(-50, 50)), cases.lower, cases.upper
+            family, cases.outcome, location, np.exp(log_scale.clip(-50, 50)), cases.lower, cases.upper, cases.shape
         )
-        slopes = np.concatenate([terms[0] @ (shares * by_location) * cases.unit, terms[1] @ (shares * by_log_scale)])
+        slopes = np.concatenate([terms @ (shares * by_location) * cases.unit, terms @ (shares * by_log_scale)])
         value = shares @ crps + pull @ np.square(coefficients)
         return float(value), slopes + 2 * pull * coefficients
 
-    start = np.zeros(len(pull))
-    minimum = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": 1e-9})
+    begin = np.zeros(len(pull)) if start is None else start
+    minimum = minimize(objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": 1e-9})
     return np.asarray(minimum.x, dtype=np.float64)
 
 
 def crps_and_slopes(
-    family: Family, outcome: Floats, location: Floats, scale: Floats, lower: float = -np.inf, upper: float = np.inf
+    family: Family,
+    outcome: Floats,
+    location: Floats,
+    scale: Floats,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+    shape: Floats | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """The CRPS (N,) of the family drawn to the bounds, and its derivatives by location and by log scale."""
+    """The CRPS (N,) of a distribution clipped to the bounds, and its derivatives by location and by log scale.
+
+    The distribution is that of the family, or of members (N, K) which ascend: then it is the mean of quantile scores.
+    """
+    if shape is not None:
+        spread = scale[:, None] * shape
+        free = location[:, None] + spread
+        members = free.clip(lower, upper)
+        score = 2 * ((outcome[:, None] < members) - quantile_levels(members.shape[1]))
+        moving = score * (members == free)
+        return (score * (members - outcome[:, None])).mean(1), moving.mean(1), (moving * spread).mean(1)
     below, integral = _of_family(family)
     z = (outcome - location) / scale
     chance = below(z)
@@ -235,6 +259,20 @@ def crps_and_slopes(
     return scale * total, by_location, scale * (total + by_log_scale)
 
 
+def _of_family(family: Family):  # type: ignore[no-untyped-def]
+    """The distribution function, and the integral of its square from below."""
+    from scipy.special import expit, ndtr
+
+    if family == "logistic":
+        return expit, lambda t: np.logaddexp(0, t) - expit(t)
+
+    def integral(t: Floats) -> Floats:
+        chance, density = ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+        return np.asarray(t * chance**2 + 2 * chance * density - ndtr(np.sqrt(2) * t) / np.sqrt(np.pi))
+
+    return ndtr, integral
+
+
 def family_quantiles(family: Family, levels: Floats) -> Floats:
     """The quantiles of a standardised error."""
     from scipy.special import logit, ndtri
@@ -242,28 +280,14 @@ def family_quantiles(family: Family, levels: Floats) -> Floats:
     return np.asarray(ndtri(levels) if family == "normal" else logit(levels), dtype=np.float64)
 
 
-def _of_family(family: Family):  # type: ignore[no-untyped-def]
-    """F, and A, the integral of its square from below."""
-    from scipy.special import expit, ndtr
-
-    if family == "logistic":
-        return expit, lambda t: np.logaddexp(0, t) - expit(t)
-    return ndtr, _normal_integral
-
-
-def _normal_integral(t: Floats) -> Floats:
-    from scipy.special import ndtr
-
-    chance, density = ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
-    return np.asarray(t * chance**2 + 2 * chance * density - ndtr(np.sqrt(2) * t) / np.sqrt(np.pi))
-
-
-_LEAST_MEMBERS = 5  # for quantiles of them
-
-
 def quantile_levels(count: int) -> Floats:
     """The levels (K,) of so many quantiles that count alike as members, (k - 1/2) / K."""
     return (np.arange(count) + 0.5) / count
+
+
+# The correction of one outcome
+
+_LEAST_MEMBERS = 5  # for quantiles of them
 
 
 def mean_and_spread(members: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
@@ -276,7 +300,7 @@ def mean_and_spread(members: Floats, weights: Floats | None) -> tuple[Floats, Fl
 class ErrorModel:
     """The correction of one outcome, small enough to be looked at."""
 
-    family: Family  # the distribution that location and scale were learned with
+    family: Family  # the distribution that location and scale were learned with, unless by the members' own shape
     power: float  # 1, or 0.5 where the roots of outcomes above the lower bound were modelled
     bounds: Pair  # what the outcome cannot cross
     centre: float  # the mean of past forecasts, in the unit that was modelled
@@ -285,17 +309,25 @@ class ErrorModel:
     location: dict[str, float]  # by how much each term moves the location, in units of `unit`
     log_scale: dict[str, float]  # by how much each term moves the logarithm of the scale
     log_scale_range: tuple[float, float]  # the log scales that were seen, and a little more: none lies outside
-    shape: tuple[float, ...]  # quantiles of the standardised errors, (K,), as members
+    shape: tuple[float, ...]  # quantiles of the standardised errors, (K,), as members; none for the members' own shape
     pull: float = 0.0  # how strongly further terms were drawn to 0, in cases
-    by_errors: bool = False  # whether the shape is that of past errors; otherwise it is that of the family
+    by_errors: bool = (
+        False  # whether the shape is that of past errors; otherwise it is that of the family, or the members'
+    )
     chosen_from: int = 0  # from how many cases family, power, pull and shape were chosen; 0 where they were too few
 
-    def quantiles(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> Floats:
-        """The quantiles (N, K) of cases, as members that count alike."""
+    def members(self, given: "ForecastSet", outcome: int, terms: ForecastTerms) -> Floats:
+        """Members (N, K) that count alike: those of each case moved and spread, in their order, or quantiles."""
         location, log_scale = self.location_and_log_scale(given, outcome, terms)
-        return np.asarray(self.in_outcome_unit(location[:, None] + np.exp(log_scale)[:, None] * np.array(self.shape)))
+        if self.shape:
+            scaled = np.exp(log_scale)[:, None] * np.array(self.shape)
+            return np.asarray(self.in_outcome_unit(location[:, None] + scaled))
+        mean, log_spread = self.mean_and_log_spread(given, outcome)
+        came = self.modelled(given.members[..., outcome])
+        further = np.expm1(log_scale - log_spread)[:, None] * (came - mean[:, None])
+        return np.asarray(self.in_outcome_unit(came + (location - mean)[:, None] + further))
 
-    def location_and_log_scale(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> tuple[Floats, Floats]:
+    def location_and_log_scale(self, given: "ForecastSet", outcome: int, terms: ForecastTerms) -> tuple[Floats, Floats]:
         """Where each case lies and the logarithm of its scale, (N,) each, in the unit that was modelled."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         values = self.term_values(given, outcome, terms)
@@ -305,34 +337,40 @@ class ErrorModel:
         )
         return mean + self.unit * location, (log_spread + log_scale).clip(*self.log_scale_range)
 
-    def standardised_errors(self, past: ForecastSet, outcome: int, terms: ForecastTerms) -> Floats:
+    def standardised_errors(self, past: "ForecastSet", outcome: int, terms: ForecastTerms) -> Floats:
         """The errors (N,) of past cases in units of their scale."""
         assert past.outcomes is not None
         location, log_scale = self.location_and_log_scale(past, outcome, terms)
         return (self.modelled(past.outcomes[:, outcome]) - location) / np.exp(log_scale)
 
-    def mean_and_log_spread(self, given: ForecastSet, outcome: int) -> tuple[Floats, Floats]:
+    def mean_and_log_spread(self, given: "ForecastSet", outcome: int) -> tuple[Floats, Floats]:
         """The mean of the members and the logarithm of their spread, (N,) each, in the unit that is modelled."""
         mean, spread = mean_and_spread(self.modelled(given.members[..., outcome]), given.weights)
         return mean, np.asarray(np.log(np.hypot(spread, self.least_spread)))
 
-    def term_values(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
+    def term_values(self, given: "ForecastSet", outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
         """Each term of all cases, (N,), by its name."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
-        numbers = ForecastNumbers((mean - self.centre) / self.unit, log_spread - np.log(self.unit))
-        if terms.numbers and given.members.shape[2] > 1:
-            numbers = numbers._replace(total=given.members.mean((1, 2)))
-        if terms.numbers and terms.spread:
-            members = self.modelled(given.members[..., outcome])
-            if terms.members not in (0, members.shape[1]):
-                raise ShapeError(f"members must be the {terms.members} of the fit, got {members.shape[1]}")
-            bounds = [bound for bound in self.modelled_bounds if np.isfinite(bound)]
-            numbers = numbers._replace(
-                quantiles=_quantiles(members, mean, given.weights, self.unit),
-                at_bound=np.average(np.isin(members, bounds), 1, given.weights) if bounds else None,
-                members=(members - mean[:, None]) / self.unit if terms.members else None,
-            )
-        return terms.values(given, numbers)
+        centred = (mean - self.centre) / self.unit
+        values = terms.values(given, centred, log_spread - np.log(self.unit))
+        if not terms.numbers:
+            return values | terms.of_features(given)
+        values |= {f"{name} times mean": values[name] * centred for name in _FIRST_WAVE if name in values}
+        if terms.spread:
+            members, weights = self.modelled(given.members[..., outcome]), given.weights
+            if members.shape[1] >= _LEAST_MEMBERS:
+                quantiles = (_quantiles(members, weights) - mean) / self.unit
+                values |= {f"quantile {level:g}": row for level, row in zip(TERM_LEVELS, quantiles, strict=True)}
+            if bounds := [bound for bound in self.modelled_bounds if np.isfinite(bound)]:
+                values["share at bound"] = np.average(np.isin(members, bounds), 1, weights)
+            if terms.members:
+                if terms.members != members.shape[1]:
+                    raise ShapeError(f"members must be the {terms.members} of the fit, got {members.shape[1]}")
+                apart = (members - mean[:, None]) / self.unit
+                values |= {f"member {place}": column for place, column in enumerate(apart.T, start=1)}
+        if given.members.shape[2] > 1:
+            values["mean of all outcomes"] = given.members.mean((1, 2))
+        return values | terms.of_features(given)
 
     @property
     def modelled_bounds(self) -> tuple[float, float]:
@@ -351,19 +389,16 @@ class ErrorModel:
         return drawn if self.power == 1 else (self.bounds[0] or 0.0) + drawn ** (1 / self.power)
 
 
-def _quantiles(members: Floats, mean: Floats, weights: Floats | None, unit: float) -> Floats | None:
-    """Quantiles of members (N, M) less their mean, (N, Q), in units of errors; None where there are too few."""
-    if members.shape[1] < _LEAST_MEMBERS:
-        return None
+def _quantiles(members: Floats, weights: Floats | None) -> Floats:
+    """Quantiles (Q, N) of members (N, M)."""
     if weights is None:
-        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="hazen")
-    else:
-        shares = np.broadcast_to(weights, members.shape)
-        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="inverted_cdf", weights=shares)
-    return np.asarray((quantiles - mean).T / unit)
+        return np.quantile(members, TERM_LEVELS, axis=1, method="hazen")
+    shares = np.broadcast_to(weights, members.shape)
+    return np.asarray(np.quantile(members, TERM_LEVELS, axis=1, method="inverted_cdf", weights=shares))
 
 
-_FAMILIES: tuple[Family, ...] = ("normal", "logistic")
+# How it is learned
+
 _PULLS = (10.0, 1.0, 100.0, 1000.0)  # cases' worth, by which further terms are drawn to 0
 _STEADY = 3.0  # times as strongly those of the scale are
 _LEAST_SPREAD = 0.1  # of the mean one
@@ -371,6 +406,9 @@ _MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be 
 _MOST_CASES = 4000  # to learn from
 _CHOOSING_QUANTILES = 50
 _BEYOND = 0.5  # of the log scales seen
+_FAR_BEYOND = 50.0  # where nothing but a constant changes them
+_REPRESENTED = 50  # members, by which the shape of more is learned
+FitCoefficients = Callable[[LocationScaleCases, Family, Floats, Floats], Floats]
 
 
 class _Choice(NamedTuple):
@@ -383,32 +421,34 @@ class _Choice(NamedTuple):
 
 
 def fit_error_model(
-    past: ForecastSet,
+    past: "ForecastSet",
     outcome: int,
     terms: ForecastTerms,
     bounds: Pair,
     count: int,
     weight: Floats,
     like: ErrorModel | None = None,
+    shrunk: bool = False,
 ) -> ErrorModel:
-    """Learn the correction of one outcome."""
+    """Learn the correction of one outcome, with so many quantiles as its shape, or with none for the members' own."""
     cases = len(past)
     if len(past) > _MOST_CASES:
         kept = np.sort(np.random.default_rng(0).choice(len(past), _MOST_CASES, replace=False))
         past, weight = past.rows(kept), weight[kept]
     problem = _Problem(past, outcome, terms, bounds, weight / weight.mean())
+    fit = believed_coefficients if shrunk else fit_coefficients
+    if not count or cases < 2 * LEAST_CASES:
+        return problem.learned(_Choice(), count, fit)
     if like is not None and cases < 2 * like.chosen_from:
         choice = _Choice(like.family, like.power, like.pull, like.by_errors)
-        return replace(problem.learned(choice, count), chosen_from=like.chosen_from)
-    if cases < 2 * LEAST_CASES:
-        return problem.learned(_Choice(), count)
-    return replace(problem.learned(problem.choice(), count), chosen_from=cases)
+        return replace(problem.learned(choice, count, fit), chosen_from=like.chosen_from)
+    return replace(problem.learned(problem.choice(), count, fit), chosen_from=cases)
 
 
 class _Problem(NamedTuple):
     """Past cases of one outcome."""
 
-    past: ForecastSet
+    past: "ForecastSet"
     outcome: int
     terms: ForecastTerms
     bounds: Pair
@@ -434,7 +474,7 @@ class _Problem(NamedTuple):
                 scores[choice] = sum(late.crps(early.learned(choice, _CHOOSING_QUANTILES)) for early, late in folds)
             return min(scores, key=scores.__getitem__)
 
-        best = best_of([_Choice(family, power) for power in powers for family in _FAMILIES])
+        best = best_of([_Choice(family, power) for power in powers for family in get_args(Family)])
         best = best_of([best._replace(pull=pull) for pull in _PULLS[1:]])
         return best if at_lower + at_upper > _MOST_AT_BOUND else best_of([best._replace(by_errors=True)])
 
@@ -442,22 +482,26 @@ class _Problem(NamedTuple):
         rows = slice(start, end)
         return self._replace(past=self.past.rows(rows), weight=self.weight[rows])
 
-    def learned(self, choice: _Choice, count: int) -> ErrorModel:
-        """The model that was chosen, with so many quantiles as its shape."""
+    def learned(self, choice: _Choice, count: int, fit: FitCoefficients = fit_coefficients) -> ErrorModel:
+        """The model that was chosen, with so many quantiles as its shape, or with none for the members' own."""
         model = self._start(choice)
         terms = StandardTerms.of(model.term_values(self.past, self.outcome, self.terms))
         mean, log_spread = model.mean_and_log_spread(self.past, self.outcome)
-        lower, upper = model.modelled_bounds
+        shape = None if count else _represented(model.modelled(self.past.members[..., self.outcome]) - mean[:, None])
+        log_scale = log_spread if count else np.zeros_like(mean)
         cases = LocationScaleCases(
-            model.modelled(self.seen), mean, log_spread, terms.columns, terms.columns, self.weight, model.unit,
-            lower, upper,
+            model.modelled(self.seen), mean, log_scale, terms.columns, self.weight, model.unit, *model.modelled_bounds,
+            shape,
         )  # fmt: skip
         pulls = terms.pull(choice.pull), terms.pull(_STEADY * choice.pull)
-        location, log_scale = fit_coefficients(cases, choice.family, *pulls).reshape(2, -1)
-        model = replace(model, location=terms.coefficients(location), log_scale=terms.coefficients(log_scale))
+        by_location, by_log_scale = fit(cases, choice.family, *pulls).reshape(2, -1)
+        model = replace(model, location=terms.coefficients(by_location), log_scale=terms.coefficients(by_log_scale))
         logs = model.location_and_log_scale(self.past, self.outcome, self.terms)[1]
-        model = replace(model, log_scale_range=(float(logs.min()) - _BEYOND, float(logs.max()) + _BEYOND))
-        return replace(model, shape=tuple(self._shape(model, choice, quantile_levels(count)).tolist()))
+        beyond = _BEYOND if len(terms.names) > 1 else _FAR_BEYOND
+        model = replace(model, log_scale_range=(float(logs.min()) - beyond, float(logs.max()) + beyond))
+        if not count:
+            return model
+        return replace(model, shape=tuple(self._shape(model, quantile_levels(count)).tolist()))
 
     def _start(self, choice: _Choice) -> ErrorModel:
         """The forecast as it came: no term moves it."""
@@ -469,9 +513,9 @@ class _Problem(NamedTuple):
         least = _LEAST_SPREAD * float(spread.mean()) or unit
         return replace(model, centre=float(mean.mean()), unit=unit, least_spread=least)
 
-    def _shape(self, model: ErrorModel, choice: _Choice, levels: Floats) -> Floats:
-        if not choice.by_errors:
-            return family_quantiles(choice.family, levels)
+    def _shape(self, model: ErrorModel, levels: Floats) -> Floats:
+        if not model.by_errors:
+            return family_quantiles(model.family, levels)
         errors = model.standardised_errors(self.past, self.outcome, self.terms)
         order = np.argsort(errors, kind="stable")
         share = np.cumsum(self.weight[order])
@@ -479,6 +523,13 @@ class _Problem(NamedTuple):
 
     def crps(self, model: ErrorModel) -> float:
         """The mean CRPS of these cases, in the outcome's unit."""
-        members, seen = model.quantiles(self.past, self.outcome, self.terms), self.seen[:, None]
-        pinball = ((seen < members) - quantile_levels(members.shape[1])) * (members - seen)
-        return float(2 * self.weight @ pinball.mean(1) / self.weight.sum())
+        members = model.members(self.past, self.outcome, self.terms)
+        crps, *_ = crps_and_slopes("normal", self.seen, np.zeros(len(members)), np.ones(len(members)), shape=members)
+        return float(self.weight @ crps / self.weight.sum())
+
+
+def _represented(members: Floats) -> Floats:
+    """Members (N, M) ascending, or of many the quantiles (N, K) whose CRPS is the least."""
+    if members.shape[1] <= _REPRESENTED:
+        return np.sort(members, 1)
+    return np.quantile(members, quantile_levels(_REPRESENTED), axis=1, method="hazen").T

@@ -1,8 +1,8 @@
-"""What a recalibrator has learned, how it learns it from past cases, and what that was worth."""
+"""What a correction is worth: whether it is proven, how it is trained on the decision, and how both are judged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,117 +11,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.cvar import risk_of
-from stakes.argument_checks import require_one_of
 from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
-from stakes.errors import SettingError, ShapeError
+from stakes.errors import ShapeError
 from stakes.evaluation.case_metrics import climatology_cost, part_by_part, require_finite_costs, todays_cost
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection import CORRECTION_CANDIDATES, JudgedCases
+from stakes.evaluation.selection import JudgedCases, first_candidate, judged_candidate, too_few_to_choose
 from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
-from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
-from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms, fit_error_model, quantile_levels
+from stakes.forecasting.corrections import (
+    ORIGINS,
+    CorrectedMembers,
+    Correction,
+    CorrectionPlan,
+    case_weights,
+    corrected_in_time,
+)
+from stakes.forecasting.error_model import LEAST_CASES, StandardTerms, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.scores.decision_score import DecisionScore, realised_costs
+from stakes.scores.decision_score import DecisionScore, realised_cost, realised_costs
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
-from stakes.settings import JsonText
-
-ForecastForm = Literal["members", "quantiles", "points"]
-"""In which form a forecast came: members that count alike, weighted ones made of quantiles, or single numbers."""
 
 Floats = NDArray[np.float64]
-
-_EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
-
-
-class CorrectedMembers(NamedTuple):
-    """Members that decisions are made from."""
-
-    members: Floats  # members (N, K, D)
-    weights: Floats | None  # what each of them weighs, (K,); None where all count alike
-
-    @property
-    def equal_members(self) -> Floats:
-        """Members (N, K, D) that count alike: 100 equally likely ones where they are weighted."""
-        if self.weights is None:
-            return self.members
-        share = np.cumsum(self.weights) / self.weights.sum()
-        chosen = np.searchsorted(share, quantile_levels(_EQUAL_MEMBERS))
-        return np.sort(self.members, 1)[:, chosen]
-
-
-@dataclass(frozen=True)
-class RecalibratorState(JsonText):
-    """A correction by past errors, ready for new forecasts."""
-
-    candidate: str  # the candidate it is, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
-    form: ForecastForm  # in which form the forecasts come
-    targets: tuple[str, ...]  # the names of the D outcomes
-    bounds: tuple[Pair, ...]  # what each outcome cannot cross; members beyond are drawn to it
-    cases: int  # from how many past cases it was learned
-    terms: ForecastTerms  # what errors may depend on
-    models: tuple[ErrorModel, ...] = ()  # the correction of each outcome; none where members stay as they came
-    order: tuple[tuple[int, ...], ...] | None = None
-    half_life: float | None = None  # after how many days a case counts half; None where all count alike
-    decision_weight: float = 0.0  # how much the decision counted in the fit
-
-    def __post_init__(self) -> None:
-        require_one_of("candidate", self.candidate, CORRECTION_CANDIDATES)
-        widths = {"bounds": len(self.bounds), "order": len(self.order[0]) if self.order else len(self.targets)}
-        if self.models:
-            widths["models"] = len(self.models)
-        for name, width in widths.items():
-            if width != len(self.targets):
-                raise ShapeError(f"{name} must be of the {len(self.targets)} outcomes, got {width}")
-
-    def apply(self, given: ForecastSet) -> CorrectedMembers:
-        """The corrected members of new forecasts."""
-        self._check(given)
-        if not self.models:
-            return CorrectedMembers(_within(given.members, self.bounds), given.weights)
-        quantiles = np.stack(
-            [model.quantiles(given, place, self.terms) for place, model in enumerate(self.models)], axis=-1
-        )
-        return CorrectedMembers(self.together(quantiles, given), None)
-
-    def together(self, quantiles: Floats, given: ForecastSet) -> Floats:
-        """Quantiles (N, K, D) of each outcome put together as members of all of them."""
-        if len(self.targets) == 1:
-            return quantiles
-        if self.order is not None:
-            return reordered(quantiles, np.array(self.order))
-        return reordered_as_members(quantiles, given.members)
-
-    def _check(self, given: ForecastSet) -> None:
-        if given.members.shape[2] != len(self.targets):
-            raise ShapeError(f"members must be of {len(self.targets)} outcomes, got {given.members.shape[2]}")
-        if form_of(given) != self.form:
-            raise SettingError(f"the forecasts must come as {self.form}, as in the fit, got {form_of(given)}")
-        if self.models and self.order is None and len(self.targets) > 1:
-            count, members = len(self.models[0].shape), given.members.shape[1]
-            if count % members:
-                raise ShapeError(
-                    f"members must be as many as in the fit, or divide {count}, since they say how outcomes go "
-                    f"together, got {members}"
-                )
-
-
-def form_of(given: ForecastSet) -> ForecastForm:
-    """In which form forecasts came."""
-    if given.weights is not None:
-        return "quantiles"
-    return "points" if given.is_point else "members"
-
-
-def _within(members: Floats, bounds: tuple[Pair, ...]) -> Floats:
-    ends = ((low if low is not None else -np.inf, high if high is not None else np.inf) for low, high in bounds)
-    lower, upper = zip(*ends, strict=True)
-    return np.clip(members, lower, upper)
-
 
 _SCORED_MEMBERS = 50  # of several outcomes, of which the energy score takes all pairs
 
@@ -151,8 +65,8 @@ _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score
 
 
 def trained_on_decision(
-    state: RecalibratorState, past: ForecastSet, cost: Cost, decision_weight: float, weight: NDArray[np.float64]
-) -> RecalibratorState:
+    state: Correction, past: ForecastSet, cost: Cost, decision_weight: float, weight: NDArray[np.float64]
+) -> Correction:
     """The state with coefficients of the least mixture of score and cost, from those of the least score."""
     from scipy.optimize import minimize  # not at once: deciding needs none of it
 
@@ -184,7 +98,7 @@ class DecisionTraining:
 
     def __init__(
         self,
-        state: RecalibratorState,
+        state: Correction,
         past: ForecastSet,
         cost: Cost,
         decision_weight: float,
@@ -243,7 +157,7 @@ class DecisionTraining:
         total = self._objective(self._draw(moved)).total
         return (self._share * total).sum() + (self._pull * moved**2).sum()
 
-    def state(self, moved: Tensor) -> RecalibratorState:
+    def state(self, moved: Tensor) -> Correction:
         """The state with coefficients that have moved so far."""
         models = []
         for model, terms, steps in zip(self._state.models, self._terms, moved.numpy(), strict=True):
@@ -279,65 +193,42 @@ def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
     return 2 * (above * ((above > 0).to(samples.dtype) - levels)).mean((-2, -1))
 
 
-_MEMBERS = 100  # of one outcome, or more where the forecast has more
-_VECTORS = 200  # of several outcomes by error vectors
-
-
-@dataclass(frozen=True)
-class CorrectionPlan:
-    """What a candidate learns."""
-
-    candidate: str = "raw"  # its name, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
-    margins: Literal["raw", "bias_and_spread", "linear"] = "raw"
-    dependence: Literal["members", "errors"] = "members"
-    half_life: float | None = None  # after how many days a case counts half; None where all count alike
-    decision_weight: float = 0.0  # how much the decision counts in the fit
-
-
 def learned(
-    past: ForecastSet,
-    plan: CorrectionPlan,
-    bounds: tuple[Pair, ...],
-    cost: Cost,
-    like: RecalibratorState | None = None,
-) -> RecalibratorState:
-    """What past cases teach."""
-    terms = ForecastTerms.for_cases(past, linear=plan.margins == "linear")
-    state = RecalibratorState(
-        plan.candidate, form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life
-    )
-    weight = case_weights(past, plan.half_life)
-    if plan.margins != "raw":
-        count = _member_count(past, plan)
-        before = like.models if like is not None else (None,) * len(bounds)
-        models = [
-            fit_error_model(past, place, terms, pair, count, weight, before[place]) for place, pair in enumerate(bounds)
-        ]
-        state = replace(state, models=tuple(models))
-    if state.models and plan.dependence == "errors" and len(bounds) > 1:
-        state = replace(state, order=tuple(map(tuple, _ranks(past, state, weight).tolist())))
-    return trained_on_decision(state, past, cost, plan.decision_weight, weight) if plan.decision_weight else state
+    past: ForecastSet, plan: CorrectionPlan, bounds: tuple[Pair, ...], cost: Cost, like: Correction | None = None
+) -> Correction:
+    """What past cases teach by the score, and then by the decision."""
+    found = Correction.learned(past, plan, bounds, like)
+    if not plan.decision_weight:
+        return found
+    return trained_on_decision(found, past, cost, plan.decision_weight, case_weights(past, plan.half_life))
 
 
-def case_weights(past: ForecastSet, half_life: float | None) -> Floats:
-    """How much each case counts, (N,): the newest 1, one that is a half-life older half of it."""
-    if half_life is None or past.times is None:
-        return np.ones(len(past))
-    age = (past.times.max() - past.times).astype(np.float64) / 86400
-    return np.asarray(0.5 ** (age / half_life))
+_PROVEN = 0.975  # how sure a correction of recent errors must be
 
 
-def _member_count(past: ForecastSet, plan: CorrectionPlan) -> int:
-    """How many members are made: for several outcomes as many of each member that came, or of each error vector."""
-    members = past.members.shape[1]
-    if past.members.shape[2] == 1:
-        return max(_MEMBERS, members)
-    return _VECTORS if plan.dependence == "errors" else members * -(-_MEMBERS // members)
+def proven_correction(
+    members: Tensor, outcome: Tensor, cost: Cost, *, lead: int, block: int, bounded: Callable[[Tensor], Tensor]
+) -> Correction | None:
+    """The correction of all these errors, where those of earlier cases mend later ones; None where they do not.
+
+    The cases are cut into four blocks. Each is corrected as it could have been at the time, and all are judged as a
+    candidate is, 97.5 % sure.
+    """
+    cases = len(outcome)
+    if cases < ORIGINS * LEAST_CASES or too_few_to_choose(cases, block):
+        return None
+    known, seen = members.double().numpy(), outcome.double().numpy()
+    mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
+    before, after = (_judged(cost, each, outcome) for each in (members, mended))
+    below = first_candidate("raw", before)
+    change = judged_candidate("recent_errors", after, below, before, block=block, level=_PROVEN)
+    return Correction.fit(known, seen) if change.accepted else None
 
 
-def _ranks(past: ForecastSet, state: RecalibratorState, weight: Floats) -> NDArray[np.int64]:
-    errors = [model.standardised_errors(past, place, state.terms) for place, model in enumerate(state.models)]
-    return vector_ranks(np.stack(errors, 1), weight)
+def _judged(cost: Cost, members: Tensor, outcome: Tensor) -> JudgedCases:
+    with torch.no_grad():
+        paid, score = realised_cost(cost, members, outcome).cost, energy_score(members, outcome)
+    return JudgedCases(*(each.double().numpy() for each in (paid, score)))
 
 
 Version = Literal["raw", "corrected"]

@@ -23,9 +23,10 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection
 from stakes.forecasting.correction_candidates import SelectionProgress, select_correction
+from stakes.forecasting.corrections import Correction
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.parameters import RecalibratorSettings
-from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
+from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]
@@ -154,7 +155,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         selection_: How each candidate was judged, and which one was selected.
-        state_: What was learned from all cases, as `RecalibratorState`: small, to be looked at, and saved as JSON.
+        state_: What was learned from all cases, as `stakes.Correction`: small, to be looked at, and saved as JSON.
         judged_: The test cases as they came and corrected, as `JudgedCorrection`; None without test cases.
         notes_: Sentences about what the user should know.
 
@@ -172,7 +173,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
     """
 
     selection_: ModelSelection
-    state_: RecalibratorState
+    state_: Correction
     judged_: JudgedCorrection | None
 
     __setattr__ = object.__setattr__  # parameters of an estimator can be set
@@ -235,7 +236,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
         given = self._known(X, None, beside)
-        return self.state_.apply(given).equal_members
+        return self.state_.corrected(given).equal_members
 
     def solve(self, X: Any, **beside: Any) -> Decisions:
         """The action of least expected cost for each case, what it is expected to cost, and whether it is certified.
@@ -246,7 +247,8 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         """
         given = self._known(X, None, beside)
         parts = (
-            self.state_.apply(given.rows(slice(first, first + _AT_ONCE))) for first in range(0, len(given), _AT_ONCE)
+            self.state_.corrected(given.rows(slice(first, first + _AT_ONCE)))
+            for first in range(0, len(given), _AT_ONCE)
         )
         shared = None if self.state_.models or given.weights is None else torch.from_numpy(given.weights)
         return solve_decisions(
@@ -273,7 +275,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         given = self._known(X, y, beside)
         if given.outcomes is None:
             raise ShapeError("y must be given: without outcomes nothing can be judged")
-        members, weights = self.state_.apply(given)
+        members, weights = self.state_.corrected(given)
         block = block_length(len(given), given.times, self.block)
         return judge_correction(given, members, self.cost, block, weights)
 
@@ -304,7 +306,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
     def _given(
         self, X: Any, y: Any, weights: Any, times: Any, issued: Any, leads: Any, sites: Any, features: Any
     ) -> ForecastSet:
-        fitted: RecalibratorState | None = getattr(self, "state_", None) if y is None else None
+        fitted: Correction | None = getattr(self, "state_", None) if y is None else None
         return given_of_arrays(
             X,
             y,

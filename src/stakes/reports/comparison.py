@@ -24,7 +24,8 @@ from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts
-from stakes.forecasting.recalibration import ForecastForm, JudgedCorrection
+from stakes.forecasting.corrections import ForecastForm
+from stakes.forecasting.recalibration import JudgedCorrection
 from stakes.settings import to_plain
 from stakes.text import count_text
 from stakes.training.stored_models import versions_here

@@ -646,7 +646,7 @@ class RecalibrationSource(ForecastSource):
             if state.models:
                 _require_known(state.terms, given)
             with naming_field("members"):
-                members, weights = state.apply(given)
+                members, weights = state.corrected(given)
         parts = [*member_parts(torch.from_numpy(np.ascontiguousarray(members)))]
         shares = None if weights is None else torch.from_numpy(weights)
         notes = (*self._warnings(name), *given.notes)

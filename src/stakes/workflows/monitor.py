@@ -177,6 +177,6 @@ def _errors(opened: Recalibration, given: ForecastSet, newer: NDArray[np.int64])
     if not len(newer):
         return SeenErrors(np.empty(0), np.empty(0))
     chosen, cost = given.rows(newer), opened.recalibrator.cost
-    members, weights = opened.recalibrator.state_.apply(chosen)
+    members, weights = opened.recalibrator.state_.corrected(chosen)
     with user_cost_errors(cost):
         return judge_correction(chosen, members, cost, weights=weights).errors

@@ -248,7 +248,7 @@ def decide_recalibrated(
     """The actions for new forecasts, corrected by what was learned from past ones."""
     given, built = read_new(opened.layout, forecasts, **csv), opened.recalibrator.cost
     given = given.rows(newest_cases(given.index)) if last else given
-    members, weights = opened.recalibrator.state_.apply(given)
+    members, weights = opened.recalibrator.state_.corrected(given)
     told = () if cost is None else opened.cost_spec.outcome_notes(built, given.targets)
     decided = decided_cases(given, built, opened.cost_spec, levels, members, weights, told)
     return replace(decided, notes=(*opened.notes, *decided.notes))
@@ -291,7 +291,7 @@ def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
     """Of the corrected forecasts, with those as they came in the place of weight 0."""
     assert given.outcomes is not None
     cost, seen = opened.recalibrator.cost, given.outcome_table
-    members, weights = opened.recalibrator.state_.apply(given)
+    members, weights = opened.recalibrator.state_.corrected(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
     with user_cost_errors(cost):
         corrected = CaseMetrics.of_ensemble(
