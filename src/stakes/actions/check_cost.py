@@ -22,9 +22,7 @@ from stakes.costs.cost import (
 from stakes.costs.derivatives import slope_and_curvature
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.scenario_program import ScenarioProgram, program_cost
-from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.shadow_prices import limit_prices
-from stakes.programs.storage import ArbitrageCost, StorageCost
 from stakes.text import number_text
 
 _DERIVATIVE_TOLERANCE = 1e-4
@@ -336,7 +334,6 @@ _MOVES = 1e-4  # of the largest part: what an action moves by at least where all
 _NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
 _ELSEWHERE = 8  # outcomes of other sets that each action is tried with
 _BEYOND = 0.5  # of the range of the outcomes: how far beyond all of them an action is tried too
-_WITH_CASES = ScheduleCost | AllocationCost | StorageCost | ArbitrageCost  # whose parameters may be those of each case
 _CURVED = -1e-9  # of the largest eigenvalue: what is no curvature downwards but rounding
 
 
@@ -495,9 +492,11 @@ def gradient_objection(cost: Cost, samples: Tensor) -> str:
 
 def _require_one_maker(cost: Cost) -> None:
     """Raise where a parameter has cases of its own: those that are looked at are others."""
-    plain = plain_cost_of(cost)
+    plain = vector_cost(plain_cost_of(cost))
+    if plain is None or not plain.has_parameters_of_cases:
+        return
     for name, value in vars(plain).items():
-        if isinstance(plain, _WITH_CASES) and isinstance(value, Tensor) and value.shape[:-1].numel() > 1:
+        if isinstance(value, Tensor) and value.shape[:-1].numel() > 1:
             raise CostError(
                 f"check_program takes the decision of one decision maker, got {name} of the shape {tuple(value.shape)}"
             )

@@ -102,6 +102,7 @@ class VectorCost:
     hidden_parts: ClassVar[int] = 0  # how many parts of an action, the last ones, only the charge needs
     separable: ClassVar[bool] = False  # whether only limits join the outcomes, and no action takes a solver
     action_is_outcome: ClassVar[bool] = False  # whether there is a part for each outcome, on its scale
+    has_parameters_of_cases: ClassVar[bool] = False  # whether a parameter may have a number for each case
     opposites: ClassVar[tuple[str, str] | None] = None  # what the names of parts begin with that undo each other
     convex_by_word: ClassVar[bool] = False  # whether its author's word is all that convexity rests on
 

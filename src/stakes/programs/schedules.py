@@ -320,6 +320,7 @@ class SeparableCost(ProgramCost):
     """A program whose parts are separable but for limits that join them: it is solved exactly, without a solver."""
 
     separable: ClassVar[bool] = True
+    has_parameters_of_cases: ClassVar[bool] = True
     action_is_outcome: ClassVar[bool] = True
 
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:

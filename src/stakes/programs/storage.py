@@ -232,6 +232,7 @@ class StorageCost(ProgramCost):
     efficiency: float = 0.9
     start: Parameter = 0.0
     action_is_outcome: ClassVar[bool] = True
+    has_parameters_of_cases: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         take_lists(self)
@@ -336,6 +337,7 @@ class ArbitrageCost(ProgramCost):
     efficiency: float = 0.9
     quadratic: float = 0.0
     opposites: ClassVar[tuple[str, str]] = ("charge", "discharge")
+    has_parameters_of_cases: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         take_lists(self)
