@@ -120,6 +120,8 @@ class _Reader:
             return _choice(get_args(kind), value, where)
         if origin is tuple:
             return self._tuple(get_args(kind), value, where)
+        if isinstance(kind, type) and issubclass(kind, tuple) and kind is not tuple:  # with names
+            return kind(*self._tuple(tuple(get_type_hints(kind).values()), value, where))
         if origin in (dict, Mapping) and get_args(kind)[0] is str:
             inner = get_args(kind)[1]
             return {key: self.read(inner, part, _join(where, key)) for key, part in _table(value, where).items()}

@@ -8,7 +8,7 @@ import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting import selection as selection
-from stakes.forecasting.correction_candidates import Recalibrated, past_parts, select_correction
+from stakes.forecasting.correction_candidates import CorrectionSelection, Recalibrated, past_parts
 from stakes.forecasting.corrections import CorrectionPlan
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import learned
@@ -19,7 +19,7 @@ DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]
 
 def selected(past: ForecastSet, cost: object = COST, *progress: object, **settings: object) -> Recalibrated:
     asked = RecalibratorSettings(**{"decision_weights": (), **settings})
-    return select_correction(past, cost, ((None, None),) * past.members.shape[2], asked, *progress)
+    return CorrectionSelection(past, cost, ((None, None),) * past.members.shape[2], asked, *progress).run()
 
 
 def made(cases: int = 400, width: int = 1, members: int = 8, seed: int = 0, **beside: object) -> ForecastSet:

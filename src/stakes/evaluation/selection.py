@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,6 @@ from stakes.text import change_text, count_text, fixed_text, number_text
 
 Floats = NDArray[np.float64]
 
-if TYPE_CHECKING:
-    Interval = Difference
-else:
-    Interval = tuple[float, float, float]  # as `stakes.settings` reads it; the dataclasses make it a Difference again
-
 
 @dataclass(frozen=True)
 class Headroom:
@@ -30,11 +25,8 @@ class Headroom:
     policy_cost: float  # that of the policy's actions
     climatology_cost: float  # that of the one action which was best for the training outcomes
     foresight_cost: float  # that of the best action for each outcome, known beforehand
-    gain: Interval  # policy less forecast with its 95 % interval: negative where the policy pays less
+    gain: Difference  # policy less forecast with its 95 % interval: negative where the policy pays less
     cases: int  # how many cases were judged
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", Difference(*self.gain))
 
     @property
     def sentence(self) -> str:
@@ -54,6 +46,13 @@ class Headroom:
         )
 
 
+class JudgedCases(NamedTuple):
+    """What a forecast is worth case by case."""
+
+    cost: Floats  # what its decisions cost, (N,), in the order of time
+    score: Floats  # its scores, (N,); lower is better
+
+
 @dataclass(frozen=True)
 class FrontierPoint:
     """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has
@@ -63,17 +62,12 @@ class FrontierPoint:
     weight: float  # the decision weight
     cost: float | None  # the mean realised cost
     score: float | None  # the mean score; lower is better
-    cost_change: Interval | None  # the cost less that of weight 0, with the interval of this weight alone
-    score_change: Interval | None
+    cost_change: Difference | None  # the cost less that of weight 0, with the interval of this weight alone
+    score_change: Difference | None
     allowed: bool  # whether the score is within the tolerance
     failed: bool  # whether its training failed
     cost_bound: float | None = None
     also: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("cost_change", "score_change"):
-            if (change := getattr(self, name)) is not None:
-                object.__setattr__(self, name, Difference(*change))
 
     def named(self, base: str) -> str:
         """The weight and those that forecast the same; what others are compared with by its name.
@@ -164,10 +158,11 @@ def frontier(
         raise NonFiniteError("cost and score of weight 0 must be finite, since all other weights are judged against it")
     cases = costs.shape[1]
     resampling = Resampling(cases, block=min(block, cases))
-    changes = [_Changes.of(*rival, costs[base], scores[base], resampling) for rival in zip(costs, scores, strict=True)]
+    worth = [JudgedCases(*each) for each in zip(costs, scores, strict=True)]
+    changes = [_Change.of(each, worth[base], resampling) for each in worth]
     points = tuple(
-        replace(_point(weight, cost.mean(), score.mean(), change, tolerance), also=also)
-        for weight, also, cost, score, change in zip(ordered, places.values(), costs, scores, changes, strict=True)
+        replace(_point(weight, each, change, tolerance), also=also)
+        for weight, also, each, change in zip(ordered, places.values(), worth, changes, strict=True)
     )
     enough = not too_few_to_choose(cases, resampling.block)
     if enough:
@@ -196,36 +191,32 @@ def too_few_to_choose(cases: int, block: int) -> str:
     return f"{which} are too few to choose a decision weight by, at least {needed} are needed"
 
 
-class _Changes(NamedTuple):
-    """Cost and score of a weight less those of weight 0, and the score of weight 0; not finite where it failed."""
+class _Change(NamedTuple):
+    """Cost and score of a forecast less those of another, and the score of that one; not finite where one failed."""
 
     cost: Sampled
     score: Sampled
-    baseline_score: Sampled
+    base_score: Sampled
 
     @classmethod
-    def of(
-        cls, cost: Floats, score: Floats, baseline_cost: Floats, baseline_score: Floats, resampling: Resampling
-    ) -> Self:
-        values = np.stack([cost - baseline_cost, score - baseline_score, baseline_score])
+    def of(cls, judged: JudgedCases, base: JudgedCases, resampling: Resampling) -> Self:
+        values = np.stack([judged.cost - base.cost, judged.score - base.score, base.score])
         return cls(*resampling.means(values[:, None, None]))
 
+    @property
+    def score_percent(self) -> Difference | None:
+        """The change of the score as a percentage; a mean score of 0 has none."""
+        percent = (self.score / abs(self.base_score) * 100.0).interval()
+        return percent if np.isfinite(percent).all() else None
 
-def _point(weight: float, cost: float, score: float, change: _Changes, tolerance: float | None) -> FrontierPoint:
-    if np.isnan(cost):
+
+def _point(weight: float, worth: JudgedCases, change: _Change, tolerance: float | None) -> FrontierPoint:
+    if np.isnan(worth.cost[0]):
         return FrontierPoint(weight, None, None, None, None, allowed=False, failed=True)
-    percent = (change.score / abs(change.baseline_score) * 100.0).interval()
-    return FrontierPoint(
-        weight,
-        float(cost),
-        float(score),
-        change.cost.interval(),
-        percent if np.isfinite(percent).all() else None,  # a mean score of 0 has no per cent
-        allowed=weight == 0
-        or tolerance is None
-        or 100 * change.score.estimate <= tolerance * abs(change.baseline_score.estimate),
-        failed=False,
-    )
+    worse = tolerance is not None and 100 * change.score.estimate > tolerance * abs(change.base_score.estimate)
+    means = float(worth.cost.mean()), float(worth.score.mean())
+    changes = change.cost.interval(), change.score_percent
+    return FrontierPoint(weight, *means, *changes, allowed=weight == 0 or not worse, failed=False)
 
 
 def _bounded(
@@ -350,13 +341,6 @@ _SAME = "it is the same forecast"
 _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
 
 
-class JudgedCases(NamedTuple):
-    """What a forecast is worth case by case."""
-
-    cost: Floats  # what its decisions cost, (N,), in the order of time
-    score: Floats  # its scores, (N,); lower is better
-
-
 @dataclass(frozen=True)
 class JudgedCandidate:
     """A candidate on validation cases, against the one selected before it; one that failed has no numbers."""
@@ -366,8 +350,8 @@ class JudgedCandidate:
     parameters: dict[str, str | float]  # in what it differs from that, by name, such as the decision weight
     cost: float | None  # its mean cost on the validation cases
     score: float | None  # its mean score there
-    cost_change: Interval | None  # its cost less that of the candidate below, with an interval of its own
-    score_change: Interval | None  # its score less that of the candidate below, in per cent of it; None where that is 0
+    cost_change: Difference | None  # its cost less that of the candidate below, with an interval of its own
+    score_change: Difference | None  # its score less that, in per cent of it; None where that is 0
     cost_bound: float | None  # what the change of the cost lies below, tested with all else; None where it was not
     score_bound: float | None  # what the change of the score lies below, likewise, in the unit of the score
     accepted: bool  # whether it replaced the one that was selected before it
@@ -377,9 +361,6 @@ class JudgedCandidate:
         for name in ("name", "below"):
             if (value := getattr(self, name)) is not None and value not in _WORDS:
                 raise SettingError(f"{name} must be one of {', '.join(_WORDS)}, got {value!r}")
-        for name in ("cost_change", "score_change"):
-            if (change := getattr(self, name)) is not None:
-                object.__setattr__(self, name, Difference(*change))
 
     @property
     def deciding_change(self) -> Difference | None:
@@ -397,10 +378,7 @@ class TestedCandidate:
     name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
     cost: float
     score: float  # its mean score there
-    cost_change: Interval
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cost_change", Difference(*self.cost_change))
+    cost_change: Difference
 
 
 @dataclass(frozen=True)
@@ -486,9 +464,9 @@ class ModelSelection:
                 "candidate": candidate.name,
                 "parameters": ", ".join(f"{name} {value}" for name, value in candidate.parameters.items()),
                 "cost": candidate.cost,
-                **_selection_columns("cost_change", candidate.cost_change),
+                **_columns("cost_change", candidate.cost_change),
                 "score": candidate.score,
-                **_selection_columns("score_change_percent", candidate.score_change),
+                **_columns("score_change_percent", candidate.score_change),
                 "test_cost": tested[candidate.name].cost if candidate.name in tested else None,
                 "accepted": candidate.accepted,
                 "why": candidate.why,
@@ -627,28 +605,20 @@ def _candidate(
     accepted: bool,
     why: str,
 ) -> JudgedCandidate:
-    cost_change, score_change = (None, None) if held is None else _changes(judged, *held)
+    change = None if held is None else _Change.of(judged, *held)
     return JudgedCandidate(
         name,
         None if below is None else below.name,
         parameters,
         float(judged.cost.mean()),
         float(judged.score.mean()),
-        cost_change,
-        score_change,
+        None if change is None else change.cost.interval(),
+        None if change is None else change.score_percent,
         cost_bound,
         score_bound,
         accepted=accepted,
         why=why,
     )
-
-
-def _changes(judged: JudgedCases, held: JudgedCases, resampling: Resampling) -> tuple[Difference, Difference | None]:
-    """What changes in cost, and in score as a percentage."""
-    values = np.stack([judged.cost - held.cost, judged.score - held.score, held.score])
-    cost, score, base = resampling.means(values[:, None, None])
-    percent = (score / abs(base) * 100.0).interval()
-    return cost.interval(), percent if np.isfinite(percent).all() else None
 
 
 def _verdict(
@@ -676,11 +646,6 @@ def _verdict(
 def _cheaper(change: Difference, before: float) -> str:
     now, then = number_text(before + change.mean), number_text(before)
     return f"its mean cost is {now} instead of {then} (change {change_text(change)})"
-
-
-def _selection_columns(name: str, change: Difference | None) -> dict[str, float | None]:
-    mean, low, high = change or (None, None, None)
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 def _parameter_words(parameters: Mapping[str, str | float]) -> str:

@@ -99,25 +99,16 @@ class _Trial(NamedTuple):
         return self.candidate.plan
 
 
-def select_correction(
-    past: ForecastSet,
-    cost: Cost,
-    bounds: tuple[Pair, ...],
-    settings: RecalibratorSettings,
-    progress: SelectionProgress = lambda done, of: None,
-) -> Recalibrated:
-    """Try every candidate on the one selected so far, and learn the selected one from all cases."""
-    return _CorrectionSelection(past, cost, bounds, settings, progress).run()
+class CorrectionSelection:
+    """Every candidate, tried on the one selected so far; and the selected one, learned from all cases."""
 
-
-class _CorrectionSelection:
     def __init__(
         self,
         past: ForecastSet,
         cost: Cost,
         bounds: tuple[Pair, ...],
         settings: RecalibratorSettings,
-        progress: SelectionProgress,
+        progress: SelectionProgress = lambda done, of: None,
     ) -> None:
         self.past, self.cost, self.bounds, self.settings = past, cost, bounds, settings
         self.parts = past_parts(past, settings.test_fraction, settings.gap)

@@ -3,6 +3,7 @@
 It needs neither the estimator that fitted it nor anything that trains, and is what a folder is loaded as.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -166,63 +167,116 @@ class ForecastState:
         return ParameterColumn(self.ranged, self.conditioned)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedForecast:
-    """Members of new rows, the decisions that follow from them, and what these were worth where outcomes are known.
+class ForecastAnswers(ABC):
+    """What a fitted forecast answers, by itself or within the estimator that fitted it.
 
     Where the cost has a range, `cost_parameters` says which decision maker each row belongs to.
-    `stakes.DecisionAwareForecaster` says what the methods take and return.
     """
 
-    cost: Cost
-    state: ForecastState
-    models: Sequence[nn.Module]  # which members are drawn from
-    baseline_models: Sequence[nn.Module] = ()  # of weight 0 beside them
-    device: str = "cpu"  # where members are computed
+    @property
+    @abstractmethod
+    def forecast(self) -> "FittedForecast":
+        """The fitted forecast."""
+
+    def _table(self, X: Any) -> Any:
+        """Features (n, F), checked as the estimator does."""
+        return X
 
     # What follows from members
 
     def sample(
         self, X: Any, members: int | None = None, *, cost_parameters: CostParameters | None = None
     ) -> NDArray[np.float32]:
-        """Members (n, M, D) of the forecast, in the units of y."""
-        features = self._with_parameter(self.checked_features(X), cost_parameters)
-        return np.concatenate([part.numpy() for _, part in self.drawn(features, members=members)])
+        """Members (n, M, D) of the forecast, in the units of y.
+
+        Args:
+            X: Features (n, F) of new rows.
+            members: How many members M; None for those of the forecaster.
+            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
+                needed where the cost has a range that the models see.
+        """
+        forecast = self.forecast
+        features = forecast.features(self._table(X), cost_parameters)
+        return np.concatenate([part.numpy() for _, part in forecast.drawn(features, members=members)])
 
     def predict(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """The mean of the forecast, shaped as y."""
-        features = self._with_parameter(self.checked_features(X), cost_parameters)
-        return self._as_outcome(np.concatenate([part.double().mean(1).numpy() for _, part in self.drawn(features)]))
+        """The mean of the forecast, shaped as y.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `sample`.
+        """
+        forecast = self.forecast
+        features = forecast.features(self._table(X), cost_parameters)
+        parts = [part.double().mean(1).numpy() for _, part in forecast.drawn(features)]
+        return forecast.as_outcome(np.concatenate(parts))
 
     def predict_quantiles(self, X: Any, q: ArrayLike, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes."""
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes.
+
+        Args:
+            X: Features (n, F) of new rows.
+            q: Their levels (Q,), between 0 and 1.
+            cost_parameters: As in `sample`.
+        """
+        levels, forecast = np.atleast_1d(np.asarray(q, dtype=np.float64)), self.forecast
         if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise SettingError(f"q must be levels between 0 and 1, got {q!r}")
-        features = self._with_parameter(self.checked_features(X), cost_parameters)
+        features = forecast.features(self._table(X), cost_parameters)
         parts = [
             np.quantile(part.double().numpy(), levels, axis=1, method="hazen").swapaxes(0, 1)
-            for _, part in self.drawn(features)
+            for _, part in forecast.drawn(features)
         ]
-        return self._as_outcome(np.concatenate(parts))
+        return forecast.as_outcome(np.concatenate(parts))
 
     def solve(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Decisions:
-        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified."""
-        features = self._with_parameter(self.checked_features(X), cost_parameters, deciding=True)
-        column = self.state.parameter_column
+        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
+                needed where the cost has a range.
+        """
+        forecast = self.forecast
+        features = forecast.features(self._table(X), cost_parameters, deciding=True)
         return Decisions.joined(
             [
-                solve_decisions(column.cost(self.cost, features[rows]), [members], double=True)
-                for rows, members in self.drawn(features)
+                solve_decisions(forecast.cost_of(features[rows]), [members], double=True)
+                for rows, members in forecast.drawn(features)
             ]
         )
+
+    def decide(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """The action of least expected cost for each row: (n,), or (n, A) where an action has A > 1 parts.
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `solve`.
+        """
+        return self.solve(X, cost_parameters=cost_parameters).action
+
+    def expected_cost(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
+        """What the forecast expects its best action to cost, (n,).
+
+        Args:
+            X: Features (n, F) of new rows.
+            cost_parameters: As in `solve`.
+        """
+        return self.solve(X, cost_parameters=cost_parameters).expected_cost
 
     # What decisions were worth
 
     def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
-        """The mean realised cost of the actions, negative."""
-        rows = self.cases(X, y, None, cost_parameters)
-        return -float(self._paid(rows).sum()) / len(rows)
+        """The mean realised cost of the actions, negative: the higher the better.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            cost_parameters: The parameter that is a range, one value or one for each row; None spreads rows over it,
+                the same every time.
+        """
+        paid = self.realised_cost(X, y, cost_parameters=cost_parameters)
+        return -float(torch.from_numpy(paid).sum()) / len(paid)
 
     def assess(
         self,
@@ -233,15 +287,31 @@ class FittedForecast:
         *,
         cost_parameters: CostParameters | None = None,
     ) -> dict[str, Floats]:
-        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs."""
-        return self._assessed(self.cases(X, y, None, cost_parameters), which, regions)
+        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            which: "chosen", or "baseline": weight 0, which a fit with `decision_weight` "auto" or `baseline` keeps.
+            regions: Parts of the outcomes by name, of which the forecast's share is taken too.
+            cost_parameters: As in `score`.
+        """
+        forecast = self.forecast
+        return forecast.assessed(forecast.cases(self._table(X), y, None, cost_parameters), which, regions)
 
     def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
-        """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range."""
-        ranged = ranged_parameter(self.cost)
+        """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range.
+
+        Args:
+            rows: How many rows are judged, n.
+            cost_parameters: As in `score`.
+        """
+        forecast = self.forecast
+        ranged = ranged_parameter(forecast.cost)
         if ranged is None:
             return {}
-        values = parameter_values(self.state.parameter_column, self.cost, cost_parameters, rows, spread=True)
+        column = forecast.state.parameter_column
+        values = parameter_values(column, forecast.cost, cost_parameters, rows, spread=True)
         return {ranged.name: values[:, 0].double().numpy()}
 
     def realised_cost(
@@ -252,9 +322,17 @@ class FittedForecast:
         *,
         cost_parameters: CostParameters | None = None,
     ) -> Floats:
-        """What the actions cost, (n,)."""
-        rows = self.cases(X, y, None, cost_parameters)
-        return self._climatology_cost(rows) if which == "climatology" else np.asarray(self._paid(rows, which).numpy())
+        """What the actions cost, (n,).
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            which: As in `assess`, or "climatology" for the best constant action.
+            cost_parameters: As in `score`.
+        """
+        forecast = self.forecast
+        rows = forecast.cases(self._table(X), y, None, cost_parameters)
+        return forecast.climatology_cost(rows) if which == "climatology" else forecast.paid(rows, which)
 
     def evaluate(
         self,
@@ -265,27 +343,76 @@ class FittedForecast:
         baseline_action: ArrayLike | None = None,
         cost_parameters: CostParameters | None = None,
     ) -> pd.DataFrame:
-        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`."""
-        rows = self.cases(X, y, times, cost_parameters)
-        cost = self.state.parameter_column.cost(self.cost, rows.features)
+        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`.
+
+        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            times: When it happened (n,); None if it is not known.
+            baseline_action: Today's action (n,), or (n, A) of several parts, with which the last rows compare; NaN
+                where it is not known.
+            cost_parameters: As in `score`.
+        """
+        forecast = self.forecast
+        rows = forecast.cases(self._table(X), y, times, cost_parameters)
+        cost = forecast.cost_of(rows.features)
         today = None if baseline_action is None else todays_cost(cost, baseline_action, rows.outcome)
-        chosen = self._assessed(rows, "chosen")
-        weight_0 = self._assessed(rows, "baseline") if self.baseline_models else None
-        block = block_length(len(rows), rows.times, self.state.block)
-        return forecast_table(chosen, weight_0, self.state.members, block, today)
+        chosen = forecast.assessed(rows)
+        weight_0 = forecast.assessed(rows, "baseline") if forecast.baseline_models else None
+        block = block_length(len(rows), rows.times, forecast.state.block)
+        return forecast_table(chosen, weight_0, forecast.state.members, block, today)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedForecast(ForecastAnswers):
+    """Members of new rows, the decisions that follow from them, and what these were worth where outcomes are known."""
+
+    cost: Cost
+    state: ForecastState
+    models: Sequence[nn.Module]  # which members are drawn from
+    baseline_models: Sequence[nn.Module] = ()  # of weight 0 beside them
+    device: str = "cpu"  # where members are computed
+
+    @property
+    def forecast(self) -> "FittedForecast":
+        """Itself."""
+        return self
 
     # What goes in, and the members that come out
 
-    def checked_features(self, X: Any) -> Tensor:
-        """Features (n, F) in single precision; columns with names must be those of the fit."""
-        table, names = as_table(X, "X"), self.state.feature_names
+    def features(
+        self, X: Any, given: CostParameters | None, *, deciding: bool = False, judging: bool = False
+    ) -> Tensor:
+        """Features in single precision with the parameter of each row, (n, F + width); columns must be of the fit.
+
+        The parameter is spread over its range where rows are only judged.
+        """
+        table, names, column = as_table(X, "X"), self.state.feature_names, self.state.parameter_column
         columns = getattr(table, "columns", None)
         if names is not None and columns is not None and tuple(map(str, columns)) != names:
             raise ShapeError(f"X must have the columns of the fit, {', '.join(names[:5])}, got {list(columns)[:5]}")
         values = _numbers(table, "X")
         if values.ndim != 2 or values.shape[1] != self.state.features or not len(values):
             raise ShapeError(f"X must have rows of {self.state.features} features, got shape {values.shape}")
-        return as_tensor(values, "X")
+        features = as_tensor(values, "X")
+        unseen = not (deciding or column.conditioned or given)  # members are the same for any
+        parameter = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
+        return torch.cat([features, parameter.to(features)], 1) if column.width else features
+
+    def cases(self, X: Any, y: Any, times: Any = None, cost_parameters: CostParameters | None = None) -> CaseTable:
+        """Features with the parameter of each row, outcomes (n, D) and times."""
+        features = self.features(X, cost_parameters, deciding=True, judging=True)
+        outcome, width = _numbers(as_table(y, "y"), "y"), len(self.state.target_names)
+        if len(outcome) != len(features) or outcome.size != len(features) * width:
+            raise ShapeError(f"y must have {len(features)} rows of {width} outcomes, got shape {outcome.shape}")
+        known = as_tensor(outcome.reshape(len(features), -1), "y")
+        return CaseTable(features, known, checked_times(times, len(known)))
+
+    def cost_of(self, features: Tensor) -> Cost:
+        """The cost that these rows pay."""
+        return self.state.parameter_column.cost(self.cost, features)
 
     def drawn(
         self, features: Tensor, which: Which = "chosen", members: int | None = None
@@ -301,27 +428,6 @@ class FittedForecast:
         correction = state.correction if chosen else state.baseline_correction
         return PooledForecast(models, state.noise_seed, state.parameter_column, state.outcome_bounds, correction)
 
-    def _with_parameter(
-        self, features: Tensor, given: CostParameters | None, *, deciding: bool = False, judging: bool = False
-    ) -> Tensor:
-        """Features (n, F) with the parameter of each row; spread over its range where rows are only judged."""
-        column = self.state.parameter_column
-        unseen = not (deciding or column.conditioned or given)  # members are the same for any
-        values = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
-        return torch.cat([features, values.to(features)], 1) if column.width else features
-
-    def cases(self, X: Any, y: Any, times: Any = None, cost_parameters: CostParameters | None = None) -> CaseTable:
-        """Features with the parameter of each row, outcomes (n, D) and times."""
-        features, outcome = self.checked_features(X), _numbers(as_table(y, "y"), "y")
-        if len(outcome) != len(features) or outcome.size != len(features) * len(self.state.target_names):
-            raise ShapeError(
-                f"y must have {len(features)} rows of {len(self.state.target_names)} outcomes, got shape "
-                f"{outcome.shape}"
-            )
-        features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
-        known = as_tensor(outcome.reshape(len(features), -1), "y")
-        return CaseTable(features, known, checked_times(times, len(known)))
-
     def worth(self, rows: CaseTable, forecast: PooledForecast | None = None) -> JudgedCases:
         """What decisions cost and the energy score, row by row, of this forecast or of another candidate of its fit."""
         drawn = (forecast or self.pooled()).members(rows.features, self.state.members, self.device)
@@ -329,14 +435,15 @@ class FittedForecast:
         decided = realised_costs(self.cost, drawn, rows.outcome, parameter=parameter, score=energy_score)
         return JudgedCases(*decided.cost_and_score())
 
-    def _paid(self, rows: CaseTable, which: Which = "chosen") -> Tensor:
-        parameter = self.state.parameter_column.parameters(rows.features)
-        drawn = self.drawn(rows.features, which)
-        return realised_costs(self.cost, drawn, rows.outcome, parameter=parameter).cost.double()
+    def paid(self, rows: CaseTable, which: Which = "chosen") -> Floats:
+        """What the actions cost, (n,)."""
+        parameter, drawn = self.state.parameter_column.parameters(rows.features), self.drawn(rows.features, which)
+        return realised_costs(self.cost, drawn, rows.outcome, parameter=parameter).cost.double().numpy()
 
-    def _assessed(
-        self, cases: CaseTable, which: Which, regions: Mapping[str, Region] | None = None
+    def assessed(
+        self, cases: CaseTable, which: Which = "chosen", regions: Mapping[str, Region] | None = None
     ) -> dict[str, Floats]:
+        """All metrics of one of the two forecasts, (n,) each."""
         if which == "baseline" and not self.baseline_models:
             raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
         assessor, values = Assessor(self.cost, regions or {}), self.state.parameter_column.parameters(cases.features)
@@ -345,14 +452,16 @@ class FittedForecast:
             for rows, members in self.drawn(cases.features, which)
         ]
         metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
-        return metrics | {"climatology_cost": self._climatology_cost(cases)}
+        return metrics | {"climatology_cost": self.climatology_cost(cases)}
 
-    def _climatology_cost(self, rows: CaseTable) -> Floats:
+    def climatology_cost(self, rows: CaseTable) -> Floats:
+        """What the best constant action costs, (n,)."""
         column = self.state.parameter_column
         constant = climatology_actions(self.state.climatology_action, column, rows.features).to(rows.outcome)
-        return np.asarray(column.cost(self.cost, rows.features)(constant, rows.outcome).double().numpy())
+        return np.asarray(self.cost_of(rows.features)(constant, rows.outcome).double().numpy())
 
-    def _as_outcome(self, values: Floats) -> Floats:
+    def as_outcome(self, values: Floats) -> Floats:
+        """Values (..., D) shaped as y."""
         return values[..., 0] if self.state.single_output else values
 
 

@@ -99,12 +99,12 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
         """The same, corrected as it is, with models that are trained on these rows."""
         parameters, training = self.training.parameters, self.training.within(name)
         start = warm_start(parameters, self.kind, self.forecasts)
-        planned = plan_fit(parameters.of_kind(self.kind), cases, start=start, all_rows=True)
+        planned = plan_fit(parameters, cases, self.kind, start=start, all_rows=True)
         fitted = training.again(planned.training, self.schedule)
         without_failures(fitted)  # which warns of them
+        again = selected_forecast(training, planned, fitted, self.decision_weight)
         corrections = {which: each.correction for which, each in self.forecasts.items()}
-        again = replace(self, forecasts=_kept(planned, fitted, self.decision_weight), trees=planned.trees)
-        return again.corrected(corrections)
+        return replace(self, forecasts=again.forecasts, trees=again.trees).corrected(corrections)
 
     def members(self, fitted: Forecasts, cases: CaseTable) -> dict[Which, Tensor]:
         """As many members (n, M, D) of each forecast as prove a correction."""
@@ -134,27 +134,20 @@ def _pooled(planned: PlannedFit, fitted: FittedWeight) -> PooledForecast:
     return PooledForecast(fitted.models, plan.noise_seed, plan.column, plan.bounds)
 
 
-def _kept(planned: PlannedFit, fitted: Sequence[FittedWeight], weight: float) -> Forecasts:
-    """The forecasts of a weight and of weight 0; an error where all models of the first failed."""
-    by_weight = {each.weight: each for each in fitted if each.models}
-    if weight not in by_weight:
+def selected_forecast(
+    training: ForecastTraining, planned: PlannedFit, fitted: Sequence[FittedWeight], weight: float
+) -> SelectedForecast:
+    """A weight, and weight 0 beside it where that was trained; an error where all models of the first failed."""
+    kept = {each.weight: each for each in fitted if each.weight in (0.0, weight) and each.models}
+    if weight not in kept:
         failed = next(each for each in fitted if each.weight == weight)
         raise StakesError(f"all models of weight {weight:g} failed: {failed.records[0]['failure']}")
-    kept: dict[Which, PooledForecast] = {"chosen": _pooled(planned, by_weight[weight])}
-    if weight and 0.0 in by_weight:
-        kept["baseline"] = _pooled(planned, by_weight[0.0])
-    return kept
-
-
-def selected_forecast(
-    training: ForecastTraining, kind: ForecastKind, planned: PlannedFit, fitted: Sequence[FittedWeight], weight: float
-) -> SelectedForecast:
-    """A weight, and weight 0 beside it where that was trained."""
-    kept = [each for each in fitted if each.weight in (0.0, weight) and each.models]
-    records = [record for each in kept for record in each.records]
-    forecasts = _kept(planned, fitted, weight)
-    schedule = RefitSchedule.of(planned.training.settings, records, [each.weight for each in kept])
-    return SelectedForecast(training, kind, weight, schedule, forecasts, planned.trees)
+    records = [record for each in kept.values() for record in each.records]
+    schedule = RefitSchedule.of(planned.training.settings, records, [*kept])
+    forecasts: dict[Which, PooledForecast] = {"chosen": _pooled(planned, kept[weight])}
+    if weight and 0.0 in kept:
+        forecasts["baseline"] = _pooled(planned, kept[0.0])
+    return SelectedForecast(training, planned.kind, weight, schedule, forecasts, planned.trees)
 
 
 # What corrects a forecast by its recent errors
@@ -209,20 +202,14 @@ class FoundForecast(NamedTuple):
 class _Trial(NamedTuple):
     """Models that were trained for a candidate."""
 
-    kind: ForecastKind
     planned: PlannedFit
     fitted: FittedWeight
     forecast: PooledForecast
 
 
-def select_forecast(
-    training: ForecastTraining, rows: CaseTable, *, start: Sequence[Mapping[str, Tensor]], why_no_decision: str = ""
-) -> FoundForecast:
-    """Try every candidate on the one selected so far; without model selection only the decision weights."""
-    return _ForecastSelection(training, rows, start, why_no_decision).run()
+class ForecastSelection:
+    """Every candidate, tried on the one selected so far; without model selection only the decision weights."""
 
-
-class _ForecastSelection:
     def __init__(
         self,
         training: ForecastTraining,
@@ -255,15 +242,15 @@ class _ForecastSelection:
         steps = 2 + parameters.recent_errors + total + decision
         judged, block = len(self.network.judged_rows), self.network.block
         engine = CandidateSelection(self._judged, judged, block, steps, parameters.tolerance)
-        simple = {kind: plan_fit(parameters.of_kind(kind), self.rows) for kind in ("climatology", "linear")}
+        constant, straight = plan_fit(parameters, self.rows, "climatology"), plan_fit(parameters, self.rows, "linear")
         trade_off = None
-        engine.begin("climatology", self._trained("climatology", simple["climatology"]))
-        linear = self._trained("linear", simple["linear"])
+        engine.begin("climatology", self._trained(constant, "climatology"))
+        linear = self._trained(straight, "linear")
         if engine.too_few:
             engine.add_unproven("linear", linear, f"{engine.too_few}: it is the safe choice")
             return self._found(engine, None, None)
         engine.try_one("linear", linear, presumed=True)
-        network = self._trained("network", self.network)
+        network = self._trained(self.network, "network")
         engine.try_one("network", network)
         if parameters.recent_errors:
             self._try_recent_errors(engine)
@@ -271,7 +258,7 @@ class _ForecastSelection:
             network = self._try_total_score(engine, network)
         if decision and network.fitted.models:  # as otherwise all weights would fail
             weights = tuple(weight for weight in plan.weights if weight)
-            trials = self._trained_weights("network", network.planned, weights, "decision")
+            trials = self._trained_weights(network.planned, weights, "decision")
             trade_off = engine.try_weights(trials)
         if self.why_no_decision:
             engine.add_unjudged("decision", self.why_no_decision)
@@ -291,7 +278,7 @@ class _ForecastSelection:
                 worth[each.weight] = _worth(plan, members, judged)
             trade_off = weight_frontier(worth, self.network.block, parameters.tolerance)
             weight = trade_off.chosen
-        selected = selected_forecast(self.training, "network", self.network, fitted, weight)
+        selected = selected_forecast(self.training, self.network, fitted, weight)
         if parameters.recent_errors:
             selected = selected.corrected(self._proven(selected))
         records = [record for each in fitted for record in each.records]
@@ -300,9 +287,9 @@ class _ForecastSelection:
     def _found(
         self, engine: CandidateSelection[_Trial], network: _Trial | None, trade_off: Frontier | None
     ) -> FoundForecast:
-        kind, planned, fitted, forecast = engine.trial
+        planned, fitted, forecast = engine.trial
         beside = [network.fitted] if fitted.weight and network is not None else []
-        selected = selected_forecast(self.training, kind, planned, [*beside, fitted], fitted.weight)
+        selected = selected_forecast(self.training, planned, [*beside, fitted], fitted.weight)
         if engine.selected.name == "recent_errors":
             selected = selected.corrected(self.corrections or {})
         elif forecast.correction is not None:
@@ -319,7 +306,7 @@ class _ForecastSelection:
         proven: dict[str, Mapping[Which, Correction | None]] = {}
 
         def objection() -> str:
-            alone = selected_forecast(self.training, below.kind, below.planned, [below.fitted], below.fitted.weight)
+            alone = selected_forecast(self.training, below.planned, [below.fitted], below.fitted.weight)
             proven["corrections"] = self._proven(alone, "recent-errors")
             if proven["corrections"].get("chosen") is not None:
                 return ""
@@ -333,27 +320,25 @@ class _ForecastSelection:
         settings = self.network.training.settings
         mixture = ",".join(f"{name}={weight:g}" for name, weight in score_weights(settings.score).items()) + ",total=1"
         plan = replace(self.network.training, settings=replace(settings, score=mixture))
-        scored = self._trained("network", self.network._replace(training=plan), "total-score")
+        scored = self._trained(self.network._replace(training=plan), "total-score")
         return scored if engine.try_one("total_score", scored, {"score": mixture}) else network
 
     # How a candidate is trained
 
-    def _trained(self, kind: ForecastKind, planned: PlannedFit, name: str = "") -> _Trial:
+    def _trained(self, planned: PlannedFit, name: str) -> _Trial:
         """Trained on its score alone."""
-        return self._trained_weights(kind, planned, (0.0,), name or kind)[0.0]
+        return self._trained_weights(planned, (0.0,), name)[0.0]
 
-    def _trained_weights(
-        self, kind: ForecastKind, planned: PlannedFit, weights: tuple[float, ...], name: str
-    ) -> dict[float, _Trial]:
+    def _trained_weights(self, planned: PlannedFit, weights: tuple[float, ...], name: str) -> dict[float, _Trial]:
         self.say(f"training {_STAGES[name]}")
         fitted = self.training.within(name).search(replace(planned.training, weights=weights))
         self.records += [record for each in fitted for record in each.records]
         try:
             without_failures(fitted)  # which warns of them
         except StakesError:
-            if kind != "network":
+            if planned.kind != "network":
                 raise
-        trials = {each.weight: _Trial(kind, planned, each, _pooled(planned, each)) for each in fitted}
+        trials = {each.weight: _Trial(planned, each, _pooled(planned, each)) for each in fitted}
         if self.corrections is None:
             return trials
         return {weight: self._with_correction(trial) for weight, trial in trials.items()}

@@ -1,14 +1,13 @@
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -30,21 +29,19 @@ from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.metrics import Region
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
-from stakes.forecasting.decisions import Decisions
 from stakes.forecasting.fitted_forecast import (
-    CostParameters,
     FittedForecast,
+    ForecastAnswers,
     ForecastState,
     PooledForecast,
     Which,
 )
 from stakes.forecasting.forecast_candidates import (
+    ForecastSelection,
     ForecastTraining,
     SelectedForecast,
     costs_by_score_alone,
-    select_forecast,
     warm_start,
 )
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
@@ -63,7 +60,7 @@ def require_one_decision_maker(cost: object) -> None:
         raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
 
 
-class DecisionAwareForecaster(ForecasterParameters, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
     The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
@@ -205,7 +202,7 @@ class DecisionAwareForecaster(ForecasterParameters, RegressorMixin, BaseEstimato
         warn_of_leaks(self.leaks_)
         training = ForecastTraining(self.parameters, None if checkpoints is None else Path(checkpoints), stop)
         start = warm_start(self.parameters, self.kind_, self._kept) if hasattr(self, "forecast_") else []
-        found = select_forecast(training, rows, start=start, why_no_decision=self._why_no_decision(rows))
+        found = ForecastSelection(training, rows, start, self._why_no_decision(rows)).run()
         self.selection_, self.candidate_forecasts_, self.frontier_ = found.selection, found.candidates, found.frontier
         self.training_, self.validation_cases_ = found.records, found.validation_cases
         if self.refit_on_all_rows:
@@ -274,164 +271,17 @@ class DecisionAwareForecaster(ForecasterParameters, RegressorMixin, BaseEstimato
         """
         if self.selection_ is None or not self.candidate_forecasts_:
             return self.selection_
-        fitted, table = self.forecast, self._table(X)
-        rows = fitted.cases(table, y, times)
+        fitted = self.forecast
+        rows = fitted.cases(self._table(X), y, times)
         block = block_length(len(rows), rows.times, self.block)
         selected = fitted.worth(rows)
         tested = []
         for name, forecast in self.candidate_forecasts_.items():
             worth = fitted.worth(rows, forecast)
             if name == "climatology":
-                worth = worth._replace(cost=fitted.realised_cost(table, y, "climatology"))
+                worth = worth._replace(cost=fitted.climatology_cost(rows))
             tested.append(candidate_on_test(name, worth, selected, block))
         return replace(self.selection_, tested=tuple(tested))
-
-    # What follows from members
-
-    def sample(
-        self, X: Any, members: int | None = None, *, cost_parameters: CostParameters | None = None
-    ) -> NDArray[np.float32]:
-        """Members (n, M, D) of the forecast, in the units of y.
-
-        Args:
-            X: Features (n, F) of new rows.
-            members: How many members M; None for those of the forecaster.
-            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
-                needed where the cost has a range that the models see.
-        """
-        return self.forecast.sample(self._table(X), members, cost_parameters=cost_parameters)
-
-    def predict(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """The mean of the forecast, shaped as y.
-
-        Args:
-            X: Features (n, F) of new rows.
-            cost_parameters: As in `sample`.
-        """
-        return self.forecast.predict(self._table(X), cost_parameters=cost_parameters)
-
-    def predict_quantiles(self, X: Any, q: ArrayLike, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes.
-
-        Args:
-            X: Features (n, F) of new rows.
-            q: Their levels (Q,), between 0 and 1.
-            cost_parameters: As in `sample`.
-        """
-        return self.forecast.predict_quantiles(self._table(X), q, cost_parameters=cost_parameters)
-
-    def solve(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Decisions:
-        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified.
-
-        Args:
-            X: Features (n, F) of new rows.
-            cost_parameters: The parameter that is a range, such as {"penalty": 5}, one value or one for each row, (n,);
-                needed where the cost has a range.
-        """
-        return self.forecast.solve(self._table(X), cost_parameters=cost_parameters)
-
-    def decide(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """The action of least expected cost for each row: (n,), or (n, A) where an action has A > 1 parts.
-
-        Args:
-            X: Features (n, F) of new rows.
-            cost_parameters: As in `solve`.
-        """
-        return self.solve(X, cost_parameters=cost_parameters).action
-
-    def expected_cost(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """What the forecast expects its best action to cost, (n,).
-
-        Args:
-            X: Features (n, F) of new rows.
-            cost_parameters: As in `solve`.
-        """
-        return self.solve(X, cost_parameters=cost_parameters).expected_cost
-
-    # What decisions were worth
-
-    def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
-        """The mean realised cost of the actions, negative: the higher the better.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            cost_parameters: The parameter that is a range, one value or one for each row; None spreads rows over it,
-                the same every time.
-        """
-        return self.forecast.score(self._table(X), y, cost_parameters=cost_parameters)
-
-    def assess(
-        self,
-        X: Any,
-        y: Any,
-        which: Which = "chosen",
-        regions: Mapping[str, Region] | None = None,
-        *,
-        cost_parameters: CostParameters | None = None,
-    ) -> dict[str, Floats]:
-        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            which: "chosen", or "baseline": weight 0, which a fit with `decision_weight` "auto" or `baseline` keeps.
-            regions: Parts of the outcomes by name, of which the forecast's share is taken too.
-            cost_parameters: As in `score`.
-        """
-        return self.forecast.assess(self._table(X), y, which, regions, cost_parameters=cost_parameters)
-
-    def decision_makers(self, rows: int, cost_parameters: CostParameters | None = None) -> dict[str, Floats]:
-        """The parameter of the cost that is a range, (n,), by its name, as rows are judged; nothing without a range.
-
-        Args:
-            rows: How many rows are judged, n.
-            cost_parameters: As in `score`.
-        """
-        return self.forecast.decision_makers(rows, cost_parameters)
-
-    def realised_cost(
-        self,
-        X: Any,
-        y: Any,
-        which: Which | Literal["climatology"] = "chosen",
-        *,
-        cost_parameters: CostParameters | None = None,
-    ) -> Floats:
-        """What the actions cost, (n,).
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            which: As in `assess`, or "climatology" for the best constant action.
-            cost_parameters: As in `score`.
-        """
-        return self.forecast.realised_cost(self._table(X), y, which, cost_parameters=cost_parameters)
-
-    def evaluate(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        times: Any = None,
-        baseline_action: ArrayLike | None = None,
-        cost_parameters: CostParameters | None = None,
-    ) -> pd.DataFrame:
-        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`.
-
-        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            times: When it happened (n,); None if it is not known.
-            baseline_action: Today's action (n,), or (n, A) of several parts, with which the last rows compare; NaN
-                where it is not known.
-            cost_parameters: As in `score`.
-        """
-        return self.forecast.evaluate(
-            self._table(X), y, times=times, baseline_action=baseline_action, cost_parameters=cost_parameters
-        )
 
     # What goes in, and what is kept
 

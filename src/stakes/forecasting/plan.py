@@ -182,6 +182,7 @@ _MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
 class PlannedFit(NamedTuple):
     """A plan for the training, and how its rows are divided."""
 
+    kind: ForecastKind  # what is trained
     training: TrainingPlan  # what is to be trained
     validation_rows: int  # how many rows, the last ones, do not train
     block: int  # how many neighbouring rows belong together
@@ -202,6 +203,7 @@ class DividedRows(NamedTuple):
 def plan_fit(
     parameters: ForecasterParameters,
     rows: CaseTable,
+    kind: ForecastKind = "network",
     *,
     start: Sequence[Mapping[str, Tensor]] = (),
     score_only: bool = False,
@@ -209,6 +211,7 @@ def plan_fit(
 ) -> PlannedFit:
     """Plan the training of a forecaster; parameters that cannot be used are refused."""
     parameters.check()
+    parameters = parameters.of_kind(kind)
     features, outcome = rows.features, rows.outcome
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters.decision_weight == "auto"
@@ -245,7 +248,7 @@ def plan_fit(
         bounds=outcome_bounds(parameters.outcome_bounds, parameters.cost, outcome),
         conditioned=column.conditioned,
     )
-    return PlannedFit(training, len(validation), block, trees, validation, judged)
+    return PlannedFit(kind, training, len(validation), block, trees, validation, judged)
 
 
 def divided_rows(

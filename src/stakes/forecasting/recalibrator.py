@@ -22,7 +22,7 @@ from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection
-from stakes.forecasting.correction_candidates import SelectionProgress, select_correction
+from stakes.forecasting.correction_candidates import CorrectionSelection, SelectionProgress
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.parameters import RecalibratorSettings
@@ -223,7 +223,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
         with one_thread():
             tell = progress or (lambda done, of: None)
-            found = select_correction(past.in_order(), self.cost, pairs, self._settings(), tell)
+            found = CorrectionSelection(past.in_order(), self.cost, pairs, self._settings(), tell).run()
         self.selection_, self.state_, self.judged_ = found.selection, found.state, found.judged
         self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
         return self
