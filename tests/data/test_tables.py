@@ -307,3 +307,33 @@ def test_results_have_no_more_digits_than_they_can() -> None:
     assert cleaned["single"].tolist() == [0.1, -3.5e-8, 1e10]
     pd.testing.assert_frame_equal(cleaned[["number", "label"]], table[["number", "label"]])
     assert without_noise(table.iloc[:0]).empty
+
+
+CLEAN = {
+    "numbers": ("1", "-2.5", "0.1234567890123456789", "1e-5", "+7"),
+    "mixed": ("1", "", "NA", "2.5", " 3 "),
+    "words": ("a b", "1", "-", " x", "true"),
+    "truths": ("true", "False", "TRUE", "", "false"),
+    "large": ("9223372036854775807", "99999999999999999999", "1", "2", "3"),
+    "digits": ("1_0", "1", "2", "3", "4"),
+    "quotes": ('"1"', "2", "3", "4", "5"),
+    "tabs": ("\t", "1", "2", "3", "4"),
+    "commas": ("1,5", "2", "3", "4", "5"),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("separator", [";", ","])
+def test_long_files_are_read_as_short_ones_are(tmp_path: Path, name: str, separator: str) -> None:
+    """What is read at once is what is read row by row; rows that are too short are still told with their line."""
+    cells = [f'"{cell}"' if separator in cell else cell for cell in CLEAN[name]]
+    lines = [f"{cell}{separator}0{place}{separator}2020-01-0{place}" for place, cell in enumerate(cells, 1)]
+    header = f"value{separator}site{separator}time"
+    short = read_table(written(tmp_path, "\n".join([header, *lines])), frozenset(["site"]))
+    long = read_table(written(tmp_path, "\n".join([header, *lines * 40])), frozenset(["site"]))
+    assert long.dtypes.to_dict() == short.dtypes.to_dict()
+    assert long.equals(pd.concat([short] * 40, ignore_index=True))
+    with pytest.raises(TableError, match=r"line 202 of .* has 2 fields, but the header has 3"):
+        read_table(written(tmp_path, "\n".join([header, *lines * 40, f"1{separator}2"])))
+    without = written(tmp_path, "\n".join([header, *lines * 40, separator * 2, *lines]))
+    assert len(read_table(without)) == 205

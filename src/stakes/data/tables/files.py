@@ -24,6 +24,7 @@ from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
 
 _NUMBER = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?")
 _PERHAPS_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+_PERHAPS_NUMBER = re.compile(r"[+-]?(?:[\d.,]++(?:[eE][+-]?\d++)?|inf(?:inity)?|nan)", re.IGNORECASE)
 _UNMARKED_THOUSANDS = re.compile(r"[+-]?\d{4,}")
 
 
@@ -82,6 +83,7 @@ def _marks(cells: Sequence[str], missing: Collection[str]) -> tuple[set[str], di
 _SEPARATORS = (";", "\t", "|", ",")  # a comma, which may also be a decimal one, wins no draw
 _SNIFFED_ROWS = 20
 _LOOKED_AT = 100_000  # characters
+_MANY_ROWS = 100  # that pandas reads at once sooner than ours go one by one
 _MISSING = frozenset(
     ["", "-", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "NaT", "<NA>", "#N/A", "#NA"]
 )
@@ -107,6 +109,8 @@ def parse_delimited(content: bytes, name: str, keys: Collection[str] = (), **csv
     separator = csv.get("separator") or named or _likely_separator(text)
     if len(separator) != 1:
         raise TableError(f"separator must be one character, got {separator!r}")
+    if separator in _SEPARATORS and (clean := _clean(text, separator, name, keys)) is not None:
+        return clean
     rows = _rows(text, separator, name)
     if not rows:
         raise TableError(f"{name} is empty, expected a line of column names and rows below it")
@@ -120,6 +124,47 @@ def parse_delimited(content: bytes, name: str, keys: Collection[str] = (), **csv
             for column, texts in columns.items()
         }
     )
+
+
+def _clean(text: str, separator: str, name: str, keys: Collection[str]) -> pd.DataFrame | None:
+    """The table of a text without quotes, short rows and commas that may be decimal, read at once; None for any other.
+
+    pandas reads numbers by the function that `_numbers` uses, so that they are the same.
+    """
+    first, _, body = text.strip("\r\n").partition("\n")
+    header, lines = first.rstrip("\r").split(separator), body.count("\n") + 1
+    if lines < _MANY_ROWS:
+        return None
+    marks = {'"', "\0", ",", "\t"} - {separator}
+    if any(mark in text for mark in marks) or ("\r" in text and text.count("\r") != text.count("\r\n")):
+        return None
+    if len(header) < 2 or not all(map(str.strip, header)) or body.count(separator) != lines * (len(header) - 1):
+        return None
+    if "_" in body and re.search(r"\d_\d", body):  # which pandas takes for digits of one number
+        return None
+    texts = {place: "str" for place, column in enumerate(header) if " ".join(column.split()).lower() in keys}
+    missing: dict[str, Any] = {"keep_default_na": False, "na_values": sorted(_MISSING)}
+    try:
+        read = pd.read_csv(
+            io.BytesIO(body.encode()),
+            sep=separator,
+            header=None,
+            dtype=texts,
+            skipinitialspace=True,
+            low_memory=False,
+            **missing,
+        )
+    except ValueError:  # as of rows that are too long
+        return None
+    if read.shape != (lines, len(header)):
+        return None
+    columns = _header([header, []], name)
+    others = [place for place, kind in enumerate(read.dtypes) if kind.kind not in "iuf"]
+    table = read.set_axis(columns, axis=1)
+    for place in others:
+        cells = read[place].astype("str").fillna("").tolist()
+        table[columns[place]] = _text(cells) if place in texts else _column(cells, separator, False)
+    return None if table.isna().all(axis=1).any() else table  # rows without content are no rows
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -246,19 +291,24 @@ def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArr
     Where another column shows decimal commas, this one has them too. A table may have very many columns, and a
     `Series` for each would take most of the time.
     """
-    as_they_are = _numbers(cells)
-    if not np.isnan(as_they_are).any():  # most columns
+    is_number = len(cells) < _MANY_ROWS or _begins_with_number(cells)
+    if is_number and not np.isnan(as_they_are := _numbers(cells)).any():  # most columns
         return as_they_are
     texts = _present(cells)
     present = [text for text in texts if text is not None]
-    if separator != "," and (decimal_commas or not _has_thousands_commas(present)):
+    with_commas = separator != "," and any("," in text for text in present)
+    if with_commas and (decimal_commas or not _has_thousands_commas(present)):
         texts = [text and _DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
-    numbers = _numbers(texts)
-    if len(present) == len(numbers) - np.isnan(numbers).sum():
+    if is_number and len(present) == len(texts) - np.isnan(numbers := _numbers(texts)).sum():
         return numbers
     if all(text.lower() in _TRUTHS for text in present):
         return np.array([np.nan if text is None else _TRUTHS[text.lower()] for text in texts])
     return pd.array(texts, dtype="str")
+
+
+def _begins_with_number(cells: Sequence[str]) -> bool:
+    first = next((text for cell in cells if (text := cell.strip()) not in _MISSING), "0")
+    return _PERHAPS_NUMBER.fullmatch(first) is not None
 
 
 def _present(cells: Sequence[str]) -> list[str | None]:
