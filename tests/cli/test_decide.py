@@ -139,12 +139,10 @@ def test_a_file_is_overwritten_only_by_force() -> None:
 
 def test_a_reader_that_has_gone_is_no_fault() -> None:
     process = forked(lambda: main(["decide", "--members", "members.csv", "--cost", COST, "--quiet"]))
-    assert process.stdout is not None
     with process:
         reader = subprocess.run(["head", "-n", "1"], stdin=process.stdout, capture_output=True, text=True, check=True)
         process.stdout.close()
         assert reader.stdout.startswith("time,action")
-        assert process.stderr is not None
         assert process.stderr.read() == ""
 
 
@@ -157,7 +155,6 @@ def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
     assert times.max() == last + pd.Timedelta(hours=12)  # the decision that is still to be taken
     forecaster = load_bundle(fitted).forecaster
     layout = load_bundle(fitted).layout
-    assert layout is not None
     features = layout.inputs(table.tail(6)).feature_table
     np.testing.assert_allclose(found["action"], forecaster.decide(features), rtol=1e-6)
     np.testing.assert_allclose(found["quantile_0.5"], forecaster.predict_quantiles(features, [0.5])[:, 0, 0], rtol=1e-6)

@@ -184,7 +184,7 @@ def test_a_file_of_forecasts_beside_outcomes() -> None:
     assert len(pd.read_csv("a.csv")) == 160
     assert "--outcomes names it" in complaint("evaluate", "wind", "f.csv")
     assert called("evaluate", "wind", "f.csv", "--outcomes", "seen.csv", "--quiet")[0] == 0
-    assert "--forecast names a newer one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
+    assert "--forecast names the new one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
     assert called("monitor", "wind", "seen.csv", "--forecast", "f.csv", "--quiet")[0] == 0
     assert "--forecast names the new one" in complaint("monitor", "wind", "seen.csv")
 
@@ -302,7 +302,6 @@ def test_the_quantiles_that_decide_writes_are_selected_as_a_range_and_as_a_list(
         code, _, errors = called(*words)
         assert code == 0, errors
         learned = load_recalibration(Path("wind")).layout.learned
-        assert learned is not None
         assert learned.levels == tuple(map(float, levels))
 
 

@@ -28,8 +28,6 @@ def panel(words: tuple[str, ...] = ("calm", "storm", "calm", "gale")) -> CaseTab
 
 def told(cases: CaseTable) -> pd.DataFrame:
     """All that is known of each case."""
-    assert cases.series is not None
-    assert cases.today is not None
     beside = {"series": cases.series, "today": cases.today.numpy(), "penalty": cases.parameters["penalty"].numpy()}
     words = {"weather": cases.categories["weather"].words}
     return pd.concat([cases.feature_table, cases.outcome_table], axis=1).assign(**beside, **words)
@@ -40,7 +38,6 @@ def test_a_part_has_all_that_is_known_of_its_cases(chosen: slice | np.ndarray) -
     every, part = panel(), panel().rows(chosen)
     expected = told(every).iloc[chosen]
     pd.testing.assert_frame_equal(told(part), expected, check_freq=False)
-    assert part.times is not None
     assert part.times.tolist() == TIMES[chosen].tolist()
     assert len(part) == len(expected)
 

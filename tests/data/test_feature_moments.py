@@ -19,9 +19,7 @@ def features(rows: int = 4000) -> pd.DataFrame:
 
 
 def moments(rows: int = 4000) -> FeatureMoments:
-    learned = FeatureMoments.of(features(rows))
-    assert learned is not None
-    return learned
+    return FeatureMoments.of(features(rows))
 
 
 @pytest.mark.parametrize("missing", [[1], [0], [0, 2], [1, 2]])
@@ -44,7 +42,6 @@ def test_few_draws_have_the_spread_of_many() -> None:
     few, many = (moments().draws(row, count)[0][:, [0, 2]] for count in (25, 20_000))
     np.testing.assert_allclose(np.cov(few.T, bias=True), np.cov(many.T, bias=True), atol=0.02)
     wide = FeatureMoments.of(pd.DataFrame(np.random.default_rng(0).normal(size=(400, 60))).add_prefix("x"))
-    assert wide is not None
     drawn = wide.draws(np.full((1, 60), np.nan), 25)[0]  # more features than draws
     assert np.mean(drawn.var(0) / wide.scale**2) == pytest.approx(1, rel=0.03)
 
@@ -62,7 +59,6 @@ def test_every_row_is_drawn_by_itself_and_the_same_way_again() -> None:
 def test_draws_stay_within_what_the_fit_saw() -> None:
     known = features().assign(b=lambda table: table["b"].clip(-3.2, -2.9))
     moments = FeatureMoments.of(known)
-    assert moments is not None
     drawn = moments.draws(np.array([[18.0, np.nan, 0.0]]), 25)[0, :, 1]
     assert drawn.min() >= -3.2
     assert drawn.max() <= -2.9
@@ -93,7 +89,6 @@ def test_they_are_kept_as_they_were(tmp_path: Path) -> None:
     save_moments(tmp_path, features())
     sha256 = content_digest(tmp_path / FEATURE_MOMENTS)
     loaded = load_moments(tmp_path, NAMES, sha256)
-    assert loaded is not None
     rows = np.array([[np.nan, -2.0, np.nan]])
     np.testing.assert_array_equal(loaded.draws(rows, 5), moments().draws(rows, 5))
     with pytest.raises(StakesError, match="must be of the features of the fit"):

@@ -118,7 +118,5 @@ def test_past_runs_know_when_they_were_made(tmp_path: Path) -> None:
     layout = ForecastLayout(outcomes=("t",), own_file=True, point=((51.0, 6.0),), unit="degC")
     given, _ = read_past(layout, tmp_path / "seen.csv", path)
     np.testing.assert_allclose(given.members[..., 0], VALUES[:, :, 1, 2].T - 273.15, atol=0.01)
-    assert given.leads is not None
     assert given.leads.tolist() == [24, 48]
-    assert given.issued is not None
     assert [str(moment) for moment in given.issued] == ["2020-01-01T00:00:00"] * 2

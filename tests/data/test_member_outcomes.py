@@ -25,7 +25,6 @@ def judged(folder: Path, content: str, *targets: str, **said: object) -> Forecas
 
 def seen(folder: Path, content: str, *targets: str, **said: object) -> list[list[float]]:
     outcomes = judged(folder, content, *targets, **said).outcomes
-    assert outcomes is not None
     return [list(row) for row in outcomes.tolist()]
 
 
@@ -35,7 +34,6 @@ def test_outcomes_are_matched_by_label(tmp_path: Path) -> None:
     path = members(tmp_path, "a", "b")
     path.write_text(path.read_text().replace("time", "when"))
     given = read(path, written(tmp_path, several), time="when")
-    assert given.outcomes is not None
     assert given.outcomes.tolist() == [[10, 1]]
     assert "1 of 2 cases lack an outcome and are left out" in given.notes
     assert seen(tmp_path, several.replace("when", "time"), outcomes=("x",)) == [[0], [0]]
@@ -46,7 +44,6 @@ def test_outcomes_without_labels_are_matched_by_row(tmp_path: Path) -> None:
     for content in ("y\n1\n2\n3\n4\n", "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04,4\n"):
         given = read(rows, written(tmp_path, content))
         assert given.index.tolist() == [0, 2]
-        assert given.outcomes is not None
         assert given.outcomes[:, 0].tolist() == [1, 3]
     for count in (3, 5):
         with pytest.raises(TableError, match=f"has {count} rows, but the forecasts 4; without times"):

@@ -140,7 +140,6 @@ def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
     )
     assert ensemble.members[0, :, 0].tolist() == [3, 4]
     seen = read(path, path, outcomes=("\u0161|1",), columns=("\u0161|1", "2"), separator=";", encoding="cp1250")
-    assert seen.outcomes is not None
     assert seen.outcomes.tolist() == [[3]]
 
 
@@ -306,7 +305,6 @@ def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> No
     path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
     ensemble = read(path, cost=stakes.AllocationCost(9.0, 1.0, budget=100.0), tails="flat")
     assert ensemble.targets == ("north", "west")
-    assert ensemble.weights is not None
     cost = stakes.AllocationCost(9.0, 1.0, budget=100.0)
     action = stakes.optimal_action(cost, torch.from_numpy(ensemble.members), weights=torch.from_numpy(ensemble.weights))
     assert action.tolist() == [[2.0, 20.0]]  # the quantiles at 0.9

@@ -30,15 +30,11 @@ def test_members_and_outcomes_of_one_table(tmp_path: Path) -> None:
     path = written(tmp_path, WIDE.assign(today=[5.0, 6, 7], wind=[0.1, 0.2, 0.3]))
     given, layout = read_past(laid(today=("today",), features=("wind",), lead=24.0), path)
     assert given.members[..., 0].tolist() == [[1, 2], [2, 3], [3, 4]]
-    assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
     assert given.targets == ("y",)
     assert given.index.tolist() == [*pd.to_datetime(DAYS)]
-    assert given.issued is not None
     assert str(given.issued[0]) == "2019-12-31T00:00:00"
-    assert given.today is not None
     assert given.today.tolist() == [5, 6, 7]
-    assert given.features is not None
     assert given.features["wind"].tolist() == [0.1, 0.2, 0.3]
     assert layout.columns == ("m1", "m2")
     assert layout.time == "time"
@@ -61,7 +57,6 @@ def test_leads_tell_forecasts_of_one_time_apart(tmp_path: Path) -> None:
     with pytest.raises(StakesError, match="has the time 2020-01-01 00:00:00 more than once"):
         read_past(laid(), written(tmp_path, table))
     given, _ = read_past(laid(lead="ahead"), tmp_path / "past.csv")
-    assert given.leads is not None
     assert given.leads.tolist() == [48, 24, 48, 24, 48, 24]
     assert given.index.names == ["time", "ahead"]
     assert given.members[0, 0, 0] == 0
@@ -85,7 +80,6 @@ def test_a_column_that_says_when_a_forecast_was_made_is_found_and_told(tmp_path:
     path = written(tmp_path, WIDE.assign(issued=["2019-12-31", "2019-12-31", "2020-01-02"]))
     given, layout = read_past(laid(), path)
     assert layout.issued == "issued"
-    assert given.leads is not None
     assert given.leads.tolist() == [24, 48, 24]
     assert given.notes == ("the column 'issued' is taken to say when each forecast was made",)
     assert given.index.name == "time"
@@ -100,7 +94,6 @@ def test_points_of_several_targets_find_their_outcomes(tmp_path: Path) -> None:
     given, _ = read_past(layout, written(tmp_path, table))
     assert given.members.shape == (3, 1, 2)
     assert given.targets == ("load_a", "load_b")
-    assert given.outcomes is not None
     np.testing.assert_array_equal(given.members[:, 0] - given.outcomes, [[0.5, -0.5]] * 3)
 
 
@@ -112,11 +105,9 @@ def test_rows_of_sites(tmp_path: Path, each: bool) -> None:
     assert given.features is not None
     if each:
         assert given.members.shape == (5, 2, 1)
-        assert given.sites is not None
         assert given.sites.tolist() == ["north", "west", "north", "west", "north"]
         assert given.features["sun"].tolist() == [1, 2, 1, 2, 1]
         one = read_new(layout, written(tmp_path, west.drop(columns="y"), "new.csv"))
-        assert one.sites is not None
         assert one.sites.tolist() == ["west"] * 3
         with pytest.raises(StakesError, match="has the site 'east', which is unknown; there are north, west"):
             read_new(layout, written(tmp_path, west.assign(site="east"), "new.csv"))
@@ -138,10 +129,8 @@ def test_quantiles_of_several_sites_become_members_with_the_same_weights(tmp_pat
         table = table.assign(**{f"{site}_{name}": table[site] + shift for name, shift in levels.items()})
     layout = ForecastLayout(outcomes=("a", "b"), columns=("a_q10:b_q90",), outcome_bounds="0,")
     given, read_layout = read_past(layout, written(tmp_path, table))
-    assert read_layout.learned is not None
     assert read_layout.learned.levels == (0.1, 0.5, 0.9)
     assert read_layout.learned.bounds == ((0.0, None), (0.0, None))
-    assert given.weights is not None
     assert given.weights.sum() == pytest.approx(1)
     assert given.members.shape[2] == 2
     assert given.members.min() == 0
@@ -151,7 +140,6 @@ def test_new_quantiles_have_the_levels_of_the_past(tmp_path: Path) -> None:
     quantiles = pd.DataFrame({"time": DAYS, "q10": [0.0, 1, 2], "q90": [3.0, 4, 5]})
     seen, ahead = written(tmp_path, WIDE[["time", "y"]]), written(tmp_path, quantiles, "ahead.csv")
     given, layout = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, ahead)
-    assert layout.learned is not None
     assert layout.learned.levels == (0.1, 0.9)
     assert given.weights is not None
     with pytest.raises(StakesError, match=r"must have quantiles at 0\.1, 0\.9, as the past forecasts"):
@@ -218,9 +206,7 @@ def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> No
     days = pd.date_range(DAYS[1], periods=3)
     seen = written(tmp_path, pd.DataFrame({"date": days, "y": [10.0, 11, 12]}))
     given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, tmp_path / "runs.nc")
-    assert given.leads is not None
     assert given.leads.tolist() == [24, 48, 24, 48]
-    assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [10, 11, 11, 12]
     with pytest.raises(StakesError, match="features are columns of a table"):
         read_past(ForecastLayout(outcomes=("y",), own_file=True, features=("wind",)), seen, tmp_path / "runs.nc")
@@ -251,9 +237,7 @@ def test_rows_of_members_and_sites_at_several_leads(tmp_path: Path) -> None:
         assert together.targets == ("a", "b")
         each, _ = read_past(replace(layout, sites="each"), seen, tmp_path / name)
         assert each.members.shape == (12, 2, 1)
-        assert each.leads is not None
         assert each.leads[:2].tolist() == [48, 48]
-        assert each.index is not None
         assert each.index.names == ["time", "ahead", "site"]
 
 
@@ -280,8 +264,6 @@ def test_the_code_of_a_site_keeps_its_leading_zeros(tmp_path: Path, column: str)
     fields = {"own_file": True, "columns": (), "sites": ("01",), "site": column}
     paths = written(tmp_path, outcomes), written(tmp_path, forecasts, "f.csv")
     given, layout = read_past(laid(**fields), *paths)
-    assert given.outcomes is not None
     assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
-    assert layout.learned is not None
     assert layout.learned.targets == ("01",)
     assert len(read_new(layout, paths[1], paths[0], judged=True)) == 3

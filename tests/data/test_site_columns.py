@@ -18,7 +18,6 @@ from stakes.errors import TableError
 )
 def test_sites_in_names(columns: list[str]) -> None:
     sites = member_sites(columns)
-    assert sites is not None
     assert list(sites) == ["north", "west"]
     for site, of_site in sites.items():
         assert of_site == sorted(column for column in columns if site in column)
@@ -45,11 +44,9 @@ def test_names_without_several_sites(columns: list[str]) -> None:
 def test_a_column_of_sites() -> None:
     table = pd.DataFrame({"Unique_ID": ["a", "b"], "where": [1, 1], "station": ["x", "x"]})
     labels = site_labels(table, None)
-    assert labels is not None
     assert (labels.name, labels.tolist()) == ("Unique_ID", ["a", "b"])
     assert site_labels(table[["where", "station"]], None) is None  # one station is a coordinate
     named = site_labels(table, "where")
-    assert named is not None
     assert named.tolist() == ["1", "1"]
     with pytest.raises(TableError, match="site: the table has no column 'place'"):
         site_labels(table, "place")

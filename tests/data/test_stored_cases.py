@@ -14,6 +14,7 @@ from stakes.data.case_table import Category
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
+from stakes.training.execution import Execution
 from stakes.workflows.fit import run_fit
 from stakes.workflows.inputs import FitRequest
 
@@ -28,7 +29,6 @@ def test_cases_come_back_as_they_were(tmp_path: Path) -> None:
     cases = ROWS.cases(row_cases())
     save_cases(tmp_path, cases)
     stored = load_cases(tmp_path, ("a", "b"), ("y", "z"))
-    assert stored is not None
     assert stored.index.tolist() == [f"row {row}" for row in range(1, 7)]
     np.testing.assert_array_equal(stored.features, cases.features)
     np.testing.assert_array_equal(stored.outcome, cases.outcome)
@@ -39,7 +39,6 @@ def test_only_the_last_ones_are_kept_and_times_are_labels(tmp_path: Path) -> Non
     cases = layout.cases(load_table(300))
     save_cases(tmp_path, cases)
     stored = load_cases(tmp_path, layout.feature_names, ("load",))
-    assert stored is not None
     assert len(stored.index) == 200
     assert stored.index[-1] == cases.feature_table.index[-1].isoformat()
     np.testing.assert_array_equal(stored.features, cases.features[-200:])
@@ -49,7 +48,6 @@ def test_words_are_kept_with_their_cases(tmp_path: Path) -> None:
     words = ["calm", "storm", "calm", "gale", "calm", "storm"]
     save_cases(tmp_path, replace(ROWS.cases(row_cases()), categories={"weather": Category.of(words)}))
     stored = load_cases(tmp_path, ("a", "b"), ("y", "z"))
-    assert stored is not None
     assert stored.categories["weather"].words.tolist() == words
 
 
@@ -88,9 +86,8 @@ def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.Mon
     request = FitRequest(
         str(file), "imbalance:short=4,long=1,upper=20", layout, decision_weight=0.0, members=10, epochs=1
     )
-    run_fit(request, out, device="cpu", workers=1, quiet=True, headroom=False)
+    run_fit(request, out, Execution("cpu", 1, True), headroom=False)
     assert str(STORED_CASES) in read_manifest(out).files
     names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
     cases = load_cases(out, names, ("load",))
-    assert cases is not None
     np.testing.assert_array_equal(cases.outcome[:, 0], load_table(100)["load"].to_numpy()[-len(cases) :])

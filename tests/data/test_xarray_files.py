@@ -229,7 +229,6 @@ def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
     data = FrostTask(record=str(tmp_path / "a.nc")).data()
     assert len(data.feature_names) == 27
     assert data.outcome_names == ("t2m[0,0]",)
-    assert data.train.times is not None
     expected = values("t2m", data.train.times, [52.5], [13.5])[:, 0, 0] - 273.15
     np.testing.assert_allclose(data.train.outcome[:, 0], expected, atol=1e-3)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.tables.layout import TableLayout
+from stakes.training.execution import Execution
 from stakes.workflows.fit import FitResult, run_fit
 from stakes.workflows.inputs import FitRequest
 
@@ -42,4 +43,4 @@ def ranged_fit(conditioned: bool) -> tuple[Path, FitResult]:
         members=30,
         recent_errors=False,
     )
-    return home / "fit", run_fit(request, home / "fit", device="cpu", workers=1, quiet=True)
+    return home / "fit", run_fit(request, home / "fit", Execution("cpu", 1, True))

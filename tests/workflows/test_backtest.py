@@ -106,7 +106,6 @@ def test_a_fit_too_learns_from_what_was_known_at_its_first_test_forecast(lead: f
     layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=lead)
     inputs = FitInputs.read(FitRequest("load.csv", COST, layout))
     fitted, test = inputs.split
-    assert test is not None
     assert test.times is not None
     assert fitted.times is not None
     assert len(test) == round(0.2 * len(inputs.cases))
@@ -118,7 +117,6 @@ def test_a_fit_too_learns_from_what_was_known_at_its_first_test_forecast(lead: f
 def test_without_a_lead_the_parts_touch() -> None:
     inputs = FitInputs.read(FitRequest("load.csv", COST, TableLayout(("load",), ("bought",), time="time")))
     fitted, test = inputs.split
-    assert test is not None
     assert len(fitted) + len(test) == len(inputs.cases) == 200
 
 

@@ -104,7 +104,6 @@ def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
     layout = TableLayout(("load",), features=("load",), time="time", lags=(0,), lead=12)
     index = layout.inputs(rows).feature_table.index
     values = case_parameters(RANGED, "penalty=theirs", rows, layout, index, needed=True)
-    assert values is not None
     assert index[0] == times[0] + pd.Timedelta(hours=12)
     assert values["penalty"].tolist() == rows["theirs"].tolist()
 
@@ -153,9 +152,8 @@ def test_the_same_request_finds_what_was_fitted() -> None:
         members=30,
         recent_errors=False,
     )
-    again = run_fit(request, folder, device="cpu", workers=1, quiet=True)
+    again = run_fit(request, folder, Execution("cpu", 1, True))
     assert again.sentences == result.sentences
-    assert again.by_parameter is not None
     pd.testing.assert_frame_equal(again.by_parameter, result.by_parameter)
 
 
@@ -163,10 +161,10 @@ def test_headroom_and_a_feature_of_nothing_are_refused_before_there_is_a_folder(
     table().to_csv(tmp_path / "power.csv", index=False)
     request = FitRequest(str(tmp_path / "power.csv"), COST, LAYOUT)
     with pytest.raises(SettingError, match="headroom is that of one decision maker"):
-        run_fit(request, tmp_path / "fit", headroom_only=True)
+        run_fit(request, tmp_path / "fit", Execution(), headroom_only=True)
     plain = FitRequest(str(tmp_path / "power.csv"), "shortfall:penalty=5", LAYOUT, conditioned=True)
     with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
-        run_fit(plain, tmp_path / "fit")
+        run_fit(plain, tmp_path / "fit", Execution())
     assert not (tmp_path / "fit").exists()
 
 
@@ -177,7 +175,7 @@ def test_a_refit_is_compared_for_the_same_decision_makers(tmp_path: Path) -> Non
     rows.to_csv(new, index=False)
     layout = TableLayout(("north", "south"), features=("wind", "sun"), time="time")
     settings = {"decision_weight": 0.4, "epochs": 2, "members": 30, "recent_errors": False, "test_fraction": 0.25}
-    run_fit(FitRequest(str(old), COST, layout, **settings), tmp_path / "first", device="cpu", workers=1, quiet=True)
+    run_fit(FitRequest(str(old), COST, layout, **settings), tmp_path / "first", Execution("cpu", 1, True))
     result = run_refit(tmp_path / "first", new, tmp_path / "second", None, Execution("cpu", 1, True))
     assert "newer than the old fit the new forecast" in result.sentences[-1]
 

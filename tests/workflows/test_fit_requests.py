@@ -31,8 +31,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FitRequest, Path, dict[
     """What would have been fitted."""
     seen: list[tuple[FitRequest, Path, dict[str, Any]]] = []
 
-    def no_fit(request: FitRequest, out: Path, **settings: Any) -> FitResult:
-        seen.append((request, out, settings))
+    def no_fit(request: FitRequest, out: Path, execution: Execution, **settings: Any) -> FitResult:
+        seen.append((request, out, {"execution": execution, **settings}))
         return FitResult(out, pd.DataFrame({"metric": ["cost"], "value": [1.5]}), ("A sentence.",), 0.3, "EUR")
 
     monkeypatch.setattr(fit, "run_fit", no_fit)
@@ -94,7 +94,7 @@ FLAGS: list[tuple[str, FitRequest]] = [
 def test_flags(asked: list[Any], flags: str, request_: FitRequest) -> None:
     words = ["fit", "load.csv", "--target", "load", "--cost", COST, "--out", "x", *flags.split()]
     assert called(*words)[:2] == (0, "costs in EUR\nmetric  value\ncost      1.5\n\nA sentence.\nx\n")
-    settings = {"device": "auto", "workers": None, "quiet": False, "headroom": True, "headroom_only": False}
+    settings = {"execution": Execution(), "headroom": True, "headroom_only": False}
     assert asked == [(request_, Path("x"), settings)]
 
 
@@ -147,7 +147,7 @@ def test_how_to_fit(asked: list[Any]) -> None:
     }
     (request, _, settings) = asked[0]
     assert request.layout.targets == ("a", "b")
-    assert settings == {"device": "cpu", "workers": 2, "quiet": True, "headroom": False, "headroom_only": True}
+    assert settings == {"execution": Execution("cpu", 2, True), "headroom": False, "headroom_only": True}
 
 
 def old_fit() -> None:
@@ -162,7 +162,7 @@ def test_refit(asked: list[Any]) -> None:
     (request, out, settings) = asked[0]
     assert CostSpec.given(request.cost).record() == CostSpec.parse(COST).record()
     assert (request, out) == (replace(REQUEST, data="new.csv", cost=request.cost), Path("new"))
-    assert (settings["device"], settings["headroom"]) == ("cpu", False)
+    assert settings == {"execution": Execution("cpu"), "headroom": False}
     assert called("refit", "old", "new.csv", "--out", "new", "--cost", "costs.py:mine")[0] == 0
     assert asked[1][0].cost == "costs.py:mine"
 

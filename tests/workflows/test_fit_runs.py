@@ -283,7 +283,6 @@ def test_the_service_says_whether_the_forecast_has_seen_the_test_cases() -> None
     source = open_source([Path("old")], COST, ServiceSettings())
     assert isinstance(source, FitSource)
     assert "was trained on these cases after its test" in source.cases().about
-    assert source.known.fitted is not None
     held = replace(source.known.fitted, cases=source.known.fitted.cases - 30)  # as --hold-test
     assert "has not seen these cases" in replace(source, known=replace(source.known, fitted=held)).cases().about
     assert replace(source, known=replace(source.known, fitted=None)).cases().about == ""

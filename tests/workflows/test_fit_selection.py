@@ -72,7 +72,6 @@ def test_the_selection_is_told_first() -> None:
 def test_the_selection_is_kept_in_the_bundle_and_beside_it() -> None:
     forecaster = load_bundle(Path("old")).forecaster
     kept = forecaster.selection_
-    assert kept is not None
     assert kept.record() == read_json(Path("old/selection.json"))
     assert [candidate.name for candidate in kept.tested] == ["climatology", "linear", "network", "decision"]
     assert "selection.json" in read_manifest(Path("old")).files
@@ -132,7 +131,6 @@ def test_without_test_cases_nothing_is_tested() -> None:
     code, output, _ = called(*FIT, "--test-fraction", "0", "--out", "new")
     assert code == 0
     selection = load_bundle(Path("new")).forecaster.selection_
-    assert selection is not None
     assert (selection.tested, selection.selected.name) == ((), "linear")
     assert read_json(Path("new/selection.json")) == selection.record()
     assert "test cost" not in output
@@ -160,5 +158,4 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert forecasts[0].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
     again = load_bundle(Path("again")).forecaster.selection_
-    assert again is not None
     assert again.record() == read_json(Path("old/selection.json"))

@@ -15,6 +15,7 @@ from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import StakesError
 from stakes.json_values import json_value
+from stakes.training.execution import Execution
 from stakes.workflows.fit import run_fit
 from stakes.workflows.folders import decide_with, evaluate_with, report_of
 from stakes.workflows.inputs import FitRequest
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("parts")
     table(80).to_csv(base / "load.csv", index=False)
     with figures_left_blank():
-        run_fit(request(base / "load.csv"), base / "fit", device="cpu", workers=1, quiet=True)
+        run_fit(request(base / "load.csv"), base / "fit", Execution("cpu", 1, True))
     return base / "fit"
 
 
@@ -84,7 +85,6 @@ def test_another_cost_decides_with_the_same_forecast(folder: Path) -> None:
 
 def test_the_report_has_a_section_of_parts(folder: Path) -> None:
     about = load_bundle(folder).known
-    assert about.parts is not None
     assert about.parts.parts == HOURS
     assert [limit.kind for limit in about.parts.limits] == ["ramp", "lower"]
     assert about.parts.limits[0].share == 1.0
@@ -98,7 +98,7 @@ def test_the_report_has_a_section_of_parts(folder: Path) -> None:
 def test_a_policy_is_not_asked_for(folder: Path) -> None:
     assert not (folder / "headroom.json").exists()
     with pytest.raises(StakesError, match="a policy decides about one number"):
-        run_fit(request(folder.parent / "load.csv"), folder.parent / "other", headroom_only=True)
+        run_fit(request(folder.parent / "load.csv"), folder.parent / "other", Execution(), headroom_only=True)
     assert not (folder.parent / "other").exists()
 
 
@@ -118,7 +118,7 @@ def test_wrong_columns_of_todays_action_are_refused_before_anything_is_trained(f
             run_fit(
                 replace(request(data), layout=replace(LAYOUT, baseline_action=columns)),
                 folder.parent / "no",
-                quiet=True,
+                Execution(quiet=True),
             )
     assert not (folder.parent / "no").exists()
 
@@ -131,7 +131,6 @@ def test_past_schedules_are_compared_with_in_a_recalibration(tmp_path: Path) -> 
     seen = tuple(f"seen_{hour}" for hour in HOURS)
     layout = ForecastLayout(outcomes=seen, columns=HOURS, time="day", today=("did1", "did2", "did3"), read_as="points")
     given, _ = read_past(layout, tmp_path / "past.csv", None)
-    assert given.today is not None
     assert given.today.shape == (90, 3)
     wrong = RecalibrateRequest(tmp_path / "past.csv", COST, replace(layout, today=("did1",)))
     with pytest.raises(StakesError, match="must have the 3 parts"):

@@ -42,7 +42,6 @@ def test_times_of_the_fit_in_another_table() -> None:
 
 def test_facts_that_are_missing_raise_no_doubt() -> None:
     known = about([30.0, 90.0], 2)
-    assert known.quality is not None
     del known.quality.columns["a"]["max"]
     assert unlike_fit_notes(known, ROWS, ROWS.cases(table([0.05, 0.08])).quality) == ()
 

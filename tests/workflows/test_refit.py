@@ -44,9 +44,7 @@ def test_both_are_judged_on_cases_that_neither_has_seen(cost: list[str]) -> None
     times = study.case_values("time")[0]
     newer = times > load_table(150)["time"].to_numpy()[-1]
     assert 0 < newer.sum() < 50
-    assert bundle.layout is not None
     cases = bundle.layout.cases(pd.read_csv("longer.csv"))
-    assert cases.times is not None
     same = np.isin(cases.times, times[newer])
     before = bundle.forecaster.assess(cases.feature_table[same], cases.outcome_table[same])["cost"]
     after = study.values("cost", 0.0)[0, 0, newer]

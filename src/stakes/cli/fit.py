@@ -39,8 +39,8 @@ def fit(
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_fit
+    from stakes.training.execution import Execution
     from stakes.workflows.fit import run_fit
 
-    headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
-    request = replace(flags.request(data), hold_test=hold_test)
-    print_fit(run_fit(request, out, device=device, workers=workers, quiet=quiet, **headroom), json)
+    request, execution = replace(flags.request(data), hold_test=hold_test), Execution(device, workers, quiet)
+    print_fit(run_fit(request, out, execution, headroom=not no_headroom, headroom_only=headroom_only), json)

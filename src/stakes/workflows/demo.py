@@ -174,13 +174,7 @@ class DemoResult:
 
 def run_example(example: Example, out: Path, execution: Execution, epochs: int | None = None) -> DemoResult:
     """Fit one example in a folder of its own within `out`, and see what its decisions are worth."""
-    fit = run_fit(
-        example.request(out / "data", epochs),
-        out / example.name,
-        device=execution.device,
-        workers=execution.workers,
-        quiet=execution.quiet,
-    )
+    fit = run_fit(example.request(out / "data", epochs), out / example.name, execution)
     return DemoResult(example, fit, _last_decisions(fit))
 
 

@@ -1,6 +1,6 @@
 """What a forecaster, or an ensemble, was worth where the outcomes are known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,13 @@ from stakes.evaluation.case_metrics import (
     todays_cost,
     todays_notes,
 )
-from stakes.evaluation.intervals import Resampling, block_length, paired_difference
+from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.reports.sentences import policy_warnings
+from stakes.text import amount_text, change_text, count_text
 from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
 
 if TYPE_CHECKING:
@@ -230,6 +231,34 @@ def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: 
     )
 
 
+def evaluated(
+    cases: CaseMetrics, block: int, spec: CostSpec | None, notes: Sequence[str], each_site: bool = False
+) -> Evaluation:
+    """What was measured of every case, with intervals, what to know about it, and what speaks against it."""
+    infeasible = told_labels(cases.infeasible.index[cases.infeasible])
+    return Evaluation(
+        cases.summary(block),
+        in_utc(cases.table()),
+        spec,
+        block,
+        (*notes, *infeasible_notes(infeasible, len(cases.outcomes))),
+        infeasible=infeasible,
+        alarms=alarms_of(cases, block, spec, each_site),
+    )
+
+
+def newer_sentence(old: str, new: str, costs: Floats, old_costs: Floats, change: Difference, unit: str) -> str:
+    """What a new forecast costs on test cases that are newer than an old one, and what that one costs there."""
+    verdict = "costs less than" if change.mean < 0 else "costs more than"
+    if not change.significant:
+        verdict = "cannot be told apart by its cost from"
+    means = [amount_text(float(each.mean()), unit) for each in (costs, old_costs)]
+    return (
+        f"On the {count_text(len(costs), 'test case')} newer than the old {old} the new {new} {verdict} the old one: "
+        f"{means[0]} against {means[1]} per case (change {change_text(change)})."
+    )
+
+
 def evaluate_fit(
     bundle: "Bundle",
     folder: Path,
@@ -262,9 +291,7 @@ def evaluate_fit(
         *unlike_fit_notes(bundle.known, layout, cases.quality),
         *todays_notes(cost_of_fit, cases.today, len(layout.targets)),
     )
-    metrics = judgement.metrics
-    alarms = alarms_of(metrics, block, bundle.cost_spec)
-    return Evaluation(judgement.table(block), in_utc(metrics.table()), bundle.cost_spec, block, notes, alarms=alarms)
+    return evaluated(judgement.metrics, block, bundle.cost_spec, notes)
 
 
 def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = None) -> Evaluation:
@@ -273,20 +300,13 @@ def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = Non
     seen, cost = given.outcome_table, spec.build()
     with user_cost_errors(cost):
         cases = CaseMetrics.of_ensemble(given.members, seen, cost, given.today, given.weights, given.sites)
-    index = cases.outcomes.index
-    infeasible = told_labels(cases.infeasible.index[cases.infeasible])
-    moments = index.get_level_values(0)
+    moments = cases.outcomes.index.get_level_values(0)
     times = moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else None
-    block = block_length(len(index), times, block)
     notes = (
         *given.notes,
-        *infeasible_notes(infeasible, len(index)),
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, given.today, len(given.targets)),
         *infeasible_today_notes(None if cases.today is None else cases.today["cost"]),
         *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(given.sites is not None),)),
     )
-    alarms = alarms_of(cases, block, spec, given.sites is not None)
-    return Evaluation(
-        cases.summary(block), in_utc(cases.table()), spec, block, notes, infeasible=infeasible, alarms=alarms
-    )
+    return evaluated(cases, block_length(len(cases.outcomes), times, block), spec, notes, given.sites is not None)

@@ -36,10 +36,9 @@ from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import from_plain, to_plain
-from stakes.text import amount_text, change_text, count_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.policy import require_one_action
-from stakes.workflows.evaluate import judge_by_parameter, judge_forecast
+from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.fit_settings import FitSettings
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
@@ -93,15 +92,13 @@ class FitResult:
 def run_fit(
     request: FitRequest,
     out: Path,
+    execution: Execution,
     *,
-    device: str = "auto",
-    workers: int | None = None,
-    quiet: bool = False,
     headroom: bool = True,
     headroom_only: bool = False,
 ) -> FitResult:
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
-    inputs, execution, say = FitInputs.read(request), Execution(device, workers, quiet), StatusLines(quiet)
+    inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
     record = request_record(request, inputs.spec, inputs.sha256)
     if headroom_only:
         require_one_action(inputs.cost)
@@ -129,8 +126,7 @@ def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> F
     request, kept, _ = read_request(folder / FIT)
     request = replace(request, cost=cost_again(kept, cost))
     headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
-    device, workers, quiet = execution.device, execution.workers, execution.quiet
-    return run_fit(request, folder, device=device, workers=workers, quiet=quiet, headroom=headroom)
+    return run_fit(request, folder, execution, headroom=headroom)
 
 
 def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> Headroom:
@@ -310,9 +306,7 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
     request, kept, _ = read_request(folder / FIT)
     wanted = cost_again(kept, None) if cost is None else cost
     request = replace(request, data=str(data), cost=wanted)
-    result = run_fit(
-        request, out, device=execution.device, workers=execution.workers, quiet=execution.quiet, headroom=False
-    )
+    result = run_fit(request, out, execution, headroom=False)
     try:
         sentence = _compared(folder, request, result)
     except StakesError as error:
@@ -344,11 +338,4 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     paid = old.forecast.assess(features, outcomes, cost_parameters=whose)["cost"]
     new = study.values("cost", weight)[0, 0, places]
     change = paired_difference(new[None], paid[None], study.block)
-    verdict = "costs less than" if change.mean < 0 else "costs more than"
-    if not change.significant:
-        verdict = "cannot be told apart by its cost from"
-    costs = [amount_text(float(each.mean()), result.unit) for each in (new, paid)]
-    return (
-        f"On the {count_text(len(newer), 'test case')} newer than the old fit the new forecast {verdict} the old one: "
-        f"{costs[0]} against {costs[1]} per case (change {change_text(change)})."
-    )
+    return newer_sentence("fit", "forecast", new, paid, change, result.unit)

@@ -25,6 +25,7 @@ from stakes.evaluation.drift import (
 )
 from stakes.forecasting.recalibration import judge_correction
 from stakes.text import amount_text, count_text, fixed_text, number_text
+from stakes.workflows.recalibrate import require_same_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ def monitor_folder(
             f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
             "with a larger --test-fraction"
         )
-    _require_same_files(opened, folder, forecasts)
+    require_same_files(opened, folder, forecasts)
     files = (new, None) if forecasts is None else (forecasts, new)
     given = read_new(opened.layout, *files, judged=True, **csv)
     newer, said = _newer(given, opened.about.fitted.last)
@@ -153,13 +154,6 @@ def monitor_folder(
         )
     times = None if given.times is None else given.times[newer]
     return Monitored(folder, watch, times, opened.cost_spec.unit, (*opened.notes, *given.notes, *said))
-
-
-def _require_same_files(opened: Recalibration, folder: Path, forecasts: Path | None) -> None:
-    if opened.layout.own_file and forecasts is None:
-        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names the new one")
-    if forecasts is not None and not opened.layout.own_file:
-        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
 
 
 def _newer(given: ForecastSet, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:

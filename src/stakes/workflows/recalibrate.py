@@ -23,7 +23,7 @@ from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.forecasts.reading import read_new, read_past
-from stakes.data.tables.columns import in_utc, newest_cases, told_labels
+from stakes.data.tables.columns import newest_cases
 from stakes.data.tables.files import CsvOptions
 from stakes.errors import SettingError, StakesError, names_text
 from stakes.evaluation.case_metrics import (
@@ -31,7 +31,6 @@ from stakes.evaluation.case_metrics import (
     constant_notes,
     ensemble_metrics,
     hindsight_note,
-    infeasible_notes,
     part_by_part,
     todays_cost,
     todays_notes,
@@ -46,9 +45,9 @@ from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
 from stakes.reports.tables import CHANGES, shown_selection
-from stakes.text import amount_text, change_text, count_text, number_text
+from stakes.text import count_text, number_text
 from stakes.workflows.decide import DecidedCases, decided_cases, overlap_notes
-from stakes.workflows.evaluate import Evaluation, alarms_of
+from stakes.workflows.evaluate import Evaluation, evaluated, newer_sentence
 
 
 @dataclass(frozen=True)
@@ -118,10 +117,7 @@ def recalibrate_again(
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old one")
     old = load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
-    if old.layout.own_file and forecasts is None:
-        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names a newer one")
-    if forecasts is not None and not old.layout.own_file:
-        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
+    require_same_files(old, folder, forecasts)
     words = cost_again(old.cost_spec, None) if cost is None else cost
     request = RecalibrateRequest(past, words, old.layout, forecasts, old.about.settings)
     result, given = _made(request, out, False, quiet)
@@ -130,6 +126,14 @@ def recalibrate_again(
     except StakesError as error:
         sentence = f"{_NOT_COMPARED}: {error}."
     return replace(result, sentences=(*result.sentences, sentence))
+
+
+def require_same_files(opened: Recalibration, folder: Path, forecasts: Path | None) -> None:
+    """Raise unless forecasts have a file of their own where those had that were learned from."""
+    if opened.layout.own_file and forecasts is None:
+        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names the new one")
+    if forecasts is not None and not opened.layout.own_file:
+        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
 
 
 _NOT_COMPARED = "The old correction and the new one are not compared"
@@ -224,14 +228,7 @@ def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet)
     paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
     new = judged.values("cost", "corrected")[newer]
     change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))
-    verdict = "costs less than" if change.mean < 0 else "costs more than"
-    if not change.significant:
-        verdict = "cannot be told apart by its cost from"
-    costs = [amount_text(float(each.mean()), result.recalibration.cost_spec.unit) for each in (new, paid)]
-    return (
-        f"On the {count_text(len(newer), 'test case')} newer than the old correction the new one {verdict} the old "
-        f"one: {costs[0]} against {costs[1]} per case (change {change_text(change)})."
-    )
+    return newer_sentence("correction", "one", new, paid, change, result.recalibration.cost_spec.unit)
 
 
 Floats = NDArray[np.float64]
@@ -273,18 +270,12 @@ def evaluate_recalibrated(
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
-    infeasible = told_labels(metrics.infeasible.index[metrics.infeasible])
-    notes = (*notes, *infeasible_notes(infeasible, len(metrics.outcomes)), _baseline_note(given.sites is not None))
+    each_site = given.sites is not None
+    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site)}")
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
-    cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
-    alarms = alarms_of(metrics, block, opened.cost_spec, given.sites is not None)
-    return Evaluation(
-        metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, infeasible=infeasible, alarms=alarms
-    )
-
-
-def _baseline_note(each_site: bool) -> str:
-    return f"baseline is the forecast as it came; {hindsight_note(each_site)}"
+    judged = evaluated(metrics, block, opened.cost_spec, notes, each_site)
+    cases = judged.cases.rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
+    return replace(judged, cases=cases)
 
 
 def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
