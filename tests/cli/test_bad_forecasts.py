@@ -42,10 +42,7 @@ HUB = "location,target_end_date,output_type,output_type_id,value\n"
 HALVES = [f"{20 + day % 3},{21 + day % 2},{294.15 - day % 4}" for day in range(14)]  # degC, degC, K
 
 FORECASTS: dict[str, tuple[str, str]] = {
-    "levels_of_more_than_one": (
-        rows("q0.1,q0.5,q1.5", "1,2,3"),
-        "'q1.5' beside others that name quantiles, but its level 1.5",
-    ),
+    "levels_of_more_than_one": (rows("q0.1,q0.5,q1.5", "1,2,3"), "'q1.5' beside others that name quantiles, but"),
     "levels_of_more_than_100_percent": (rows("q10,q50,q110", "1,2,3"), "its level 1.1 does not lie between 0 and 1"),
     "a_level_below_0": (rows("-0.1,0.5,0.9", "1,2,3"), "the column '-0.1', which names no level of a quantile"),
     "a_level_in_two_spellings": (rows("q10,0.1,q50,q90", "1,2,3,4"), "the level 0.1 twice, in the columns q10, 0.1"),
@@ -53,10 +50,7 @@ FORECASTS: dict[str, tuple[str, str]] = {
     "nothing_below_the_median": (rows("q50,q90", "1,2"), "on both sides of the median"),
     "one_quantile_among_members": (rows("q50,m1,m2", "1,2,3"), "one column that names a level, 'q50'"),
     "one_end_of_an_interval": (rows("NHITS-lo-80,NHITS", "1,2"), "one column that names a level, 'NHITS-lo-80'"),
-    "quantiles_all_crossing": (
-        rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"),
-        "fall where their levels rise, in 3 of 3",
-    ),
+    "quantiles_all_crossing": (rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"), "fall where their levels rise, in"),
     "quantiles_all_missing": (rows("q10,q50,q90", ",2,3", "1,,3"), "all 2 cases of 'given.csv' lack quantiles"),
     "an_infinite_quantile": (rows("q10,q50,q90", "1,2,inf"), "column 'q90' must be finite, got inf in data row 1"),
     "words_among_quantiles": (rows("q10,q50,q90", "1,2,high"), "has text in the column 'q90'"),
@@ -65,10 +59,7 @@ FORECASTS: dict[str, tuple[str, str]] = {
     "quantiles_of_two_sites": (rows("n_q10,n_q90,s_q10,s_q90", "1,2,1,2"), "do not say how sites move together"),
     "sites_with_other_levels": (rows("n_q10,n_q90,s_q25,s_q75", "1,2,1,2"), "the same levels for each of n, s"),
     "sites_with_other_members": (rows("n_m1,n_m2,s_m1", "1,2,3"), "'s_m1', which looks like no member"),
-    "a_time_twice": (
-        "time,q10,q90\n2020-01-01,1,2\n2020-01-01,1,2\n",
-        "has the time 2020-01-01 00:00:00 more than once",
-    ),
+    "a_time_twice": ("time,q10,q90\n2020-01-01,1,2\n2020-01-01,1,2\n", "has the time 2020-01-01 00:00:00 more"),
     "a_time_missing": ("time,m1,m2\n2020-01-01,1,2\n,1,2\n", "must hold a time in every row, but data row 2 has none"),
     "a_day_that_never_was": ("time,m1,m2\n2020-02-30,1,2\n", "got '2020-02-30' in data row 1"),
     "zones_in_some_rows": (
@@ -76,19 +67,13 @@ FORECASTS: dict[str, tuple[str, str]] = {
         "a time zone in every row or in none, but data rows 1 and 2 differ",
     ),
     "a_member_that_is_never_there": (rows("m1,m2,m3", "1,,3", "2,,4"), "all 2 cases of 'given.csv' lack members"),
-    "members_that_come_and_go": (
-        "time,number,x\n2020-01-01,0,1\n2020-01-02,1,3\n",
-        "all 2 cases of 'given.csv' lack members",
-    ),
+    "members_that_come_and_go": ("time,number,x\n2020-01-01,0,1\n2020-01-02,1,3\n", "all 2 cases of 'given.csv'"),
     "a_member_twice": ("time,number,x\n2020-01-01,0,1\n2020-01-01,0,2\n", "has member 0 of case 2020-01-01"),
     "two_models_in_one_table": (
         "unique_id,ds,sample_id,NHITS,TFT\na,2020-01-01,0,1,2\na,2020-01-01,1,1,2\n",
         "several columns of values, NHITS, TFT; --target says which",
     ),
-    "a_hub_without_quantiles": (
-        f"{HUB}US,2020-01-01,pmf,0.5,1\n",
-        "no output_type quantile or sample to read, it has pmf",
-    ),
+    "a_hub_without_quantiles": (f"{HUB}US,2020-01-01,pmf,0.5,1\n", "no output_type quantile or sample to read,"),
     "a_hub_with_a_level_of_1.9": (
         f"{HUB}US,2020-01-01,quantile,0.1,0\nUS,2020-01-01,quantile,0.5,1\nUS,2020-01-01,quantile,1.9,3\n",
         "levels must lie between 0 and 1, got 1.9",
@@ -146,11 +131,7 @@ PASTS: dict[str, tuple[str, str, str]] = {
     "one_past_case": (rows(HEAD, *PAST[:1]), "", "at least 50 to learn from"),
     "few_past_cases": (rows(HEAD, *PAST), "", "at least 50 to learn from"),
     "no_outcome_yet": (rows(HEAD, *(f"{line}," for line in BARE)), "", "has no outcome in y for any of the forecasts"),
-    "outcomes_where_forecasts_are_missing": (
-        rows(HEAD, "1,2,3,", ",,,4"),
-        "",
-        "all 2 cases of 'given.csv' lack members or an outcome",
-    ),
+    "outcomes_where_forecasts_are_missing": (rows(HEAD, "1,2,3,", ",,,4"), "", "all 2 cases of 'given.csv' lack"),
     "outcomes_in_words": (rows(HEAD, "1,2,3,wet"), "", "column 'y' must hold numbers, got 'wet' in data row 1"),
     "an_infinite_outcome": (rows(HEAD, "1,2,3,inf"), "", "column 'y' must be finite, got inf in data row 1"),
     "an_outcome_among_the_members": (rows(HEAD, *PAST), "--forecast m1:y", "'y' was given two"),

@@ -117,10 +117,7 @@ WORDS = [
     (["decide", "mine.csv", "members.csv"], "mine.csv"),
     (["decide", "nowhere", "members.csv", "--time", "t"], "--point and --unit belong to --members"),
     (["evaluate", "nowhere", "members.csv", "--unit", "mm"], "turns forecasts in a NetCDF file into its own unit"),
-    (
-        ["decide", "--members", "members.csv", "--cost", COST, "--target", "power"],
-        "--target must name columns of values",
-    ),
+    (["decide", "--members", "members.csv", "--cost", COST, "--target", "power"], "--target must name columns of"),
     (["decide", "--members", "nowhere.csv", "--cost", COST], "there is no file 'nowhere.csv'"),
     (["decide", "--members", "member.csv", "--cost", COST], "did you mean 'members.csv'?"),
     (["decide", "--members", ".", "--cost", COST], "is a folder"),

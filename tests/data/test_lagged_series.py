@@ -1,13 +1,27 @@
+"""Lagged features, calendars and directions of regular series."""
+
+import sys
 from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stakes.data.tables.lags import LaggedInput, LaggedSeries, LeftOut, TimeSeries
+from stakes.data.tables.lags import (
+    LaggedInput,
+    LaggedSeries,
+    LeftOut,
+    TimeSeries,
+    calendar_features,
+    calendar_names,
+    check_calendar,
+)
+from stakes.data.tables.layout import TableLayout
 from stakes.errors import SeriesError, SettingError, StakesError
 
 START = np.datetime64("2020-02-27T00:00:00")
@@ -238,3 +252,133 @@ def test_rows_to_come_need_no_outcomes() -> None:
     assert known.features.tolist() == [[2, 0, 7], [4, 2, 9]]
     without = TimeSeries(hourly(1), np.ones(1), ("other",), step_hours=1)
     assert LaggedSeries((LaggedInput(("other",)),), ("a",), 1).upcoming(without).features.tolist() == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("hours", "message"),
+    [
+        ([0, 1, 2, 2, 3], "times must be unique, but rows 2 and 3 are both 2020-02-27T02:00:00"),
+        ([0, 1, 3, 2, 4], "times must increase, but row 3, 2020-02-27T02:00:00, comes after 2020-02-27T03:00:00"),
+        ([0, 6, 12, 15, 18, 24], "row 3, 2020-02-27T15:00:00, is not a multiple of 6 h from 2020-02-27T00:00:00"),
+        ([0], "times must be at least 2, got 1"),
+        ([], "times must be at least 2, got 0"),
+    ],
+)
+def test_times_off_a_regular_axis_are_refused(hours: list[int], message: str) -> None:
+    with pytest.raises(SeriesError, match=message):
+        TimeSeries(START + HOUR * np.array(hours, dtype=int), np.zeros(len(hours)), ("a",))
+
+
+def test_the_step_may_be_given() -> None:
+    times = START + HOUR * np.array([0, 6, 12, 15, 18, 24])
+    assert TimeSeries(times, np.zeros(6), ("a",), step_hours=3).step_seconds == 3 * 3600
+    assert TimeSeries(times[:3], np.zeros(3), ("a",)).step_seconds == 6 * 3600
+    with pytest.raises(SettingError, match="step_hours must be a number of hours above 0, got 0"):
+        TimeSeries(times, np.zeros(6), ("a",), step_hours=0)
+
+
+def test_times_of_every_kind_become_utc() -> None:
+    paris = ZoneInfo("Europe/Paris")
+    aware = [datetime(2020, 3, 29, hour, tzinfo=UTC).astimezone(paris) for hour in range(6)]  # over the clock change
+    expected = np.datetime64("2020-03-29T00:00:00") + HOUR * np.arange(6)
+    naive = [time.astimezone(UTC).replace(tzinfo=None) for time in aware]
+    kinds = {
+        "aware datetimes": aware,
+        "naive datetimes": naive,
+        "offset texts": [time.isoformat() for time in aware],
+        "Z texts": [time.isoformat() + "Z" for time in naive],
+        "naive texts": [time.isoformat() for time in naive],
+        "nanoseconds": expected.astype("datetime64[ns]"),
+        "hours": expected.astype("datetime64[h]"),
+    }
+    for kind, times in kinds.items():
+        in_utc = TimeSeries(times, np.zeros(6), ("a",)).times
+        assert in_utc.dtype == np.dtype("datetime64[s]"), kind
+        assert (in_utc == expected).all(), kind
+    days = TimeSeries([date(2020, 1, 1), date(2020, 1, 2)], np.zeros(2), ("a",)).times
+    assert days.tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([1.0, 2.0], "got float64"),
+        (["2020-01-01T00:00:00", "yesterday"], "yesterday"),
+        ([datetime(2020, 1, 1), 5], "5 is none"),
+        (np.array(["2020-01-01", "NaT"], "datetime64[D]"), "NaT in row 1"),
+        (np.array(["2020-01-01T00:00:00.5", "2020-01-02"], "datetime64[ms]"), "whole seconds"),
+        (np.array([["2020-01-01"], ["2020-01-02"]], "datetime64[D]"), r"shape \(2, 1\)"),
+    ],
+)
+def test_what_is_no_time_is_refused(times, message: str) -> None:
+    with pytest.raises(SeriesError, match=message):
+        TimeSeries(times, np.zeros(2), ("a",))
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    for values, columns, message in (
+        (np.zeros((3, 2)), ("a",), r"shape \(3, 1\), times by columns, got \(3, 2\)"),
+        (np.zeros((3, 2)), ("a", "a"), "different names, got a, a"),
+        (np.array(["1", "2", "3"]), ("a",), "real numbers"),
+        (np.zeros(3), "a", "columns must be a tuple of names, got 'a'"),
+    ):
+        with pytest.raises(StakesError, match=message):
+            TimeSeries(hourly(3), values, columns)
+
+
+WEEK = np.arange("2024-04-29", "2024-05-06", dtype="datetime64[D]").astype("datetime64[s]")  # from a Monday on
+
+
+def test_the_weekday_is_one_of_seven() -> None:
+    columns = calendar_features(WEEK + np.timedelta64(23, "h"), ("weekday",))
+    np.testing.assert_array_equal(columns, np.eye(7))
+    names = calendar_names(("weekday",))
+    assert names == tuple(f"weekday_{day}".lower() for day in pd.DatetimeIndex(WEEK).day_name())
+
+
+def test_the_earlier_coding_is_still_there() -> None:
+    angle = 2 * np.pi * np.arange(7) / 7
+    columns = calendar_features(WEEK, ("weekday_wave",))
+    np.testing.assert_allclose(columns, np.stack([np.sin(angle), np.cos(angle)], 1), atol=1e-15)
+    assert calendar_names(("weekday_wave",)) == ("weekday_sin", "weekday_cos")
+
+
+def test_holidays_are_those_of_the_country_and_its_part() -> None:
+    calendar = ("holiday:FR", "hour", "holiday:DE-BY")
+    days = np.array([date(2020, 7, 14), date(2021, 7, 14), date(2021, 7, 15), date(2021, 1, 6)], "datetime64[s]")
+    columns = calendar_features(days + np.timedelta64(13, "h"), calendar)
+    np.testing.assert_array_equal(columns[:, 0], [1, 1, 0, 0])  # le 14 juillet
+    np.testing.assert_array_equal(columns[:, 3], [0, 0, 0, 1])  # Epiphany, in Bavaria alone
+    assert calendar_names(calendar) == ("holiday_FR", "hour_sin", "hour_cos", "holiday_DE-BY")
+    assert calendar_features(days, ("holiday:DE",)).sum() == 0
+
+
+def test_a_layout_has_them_with_and_without_lags() -> None:
+    times = pd.date_range("2024-04-25", periods=20, freq="D")
+    table = pd.DataFrame({"time": times, "a": np.arange(20.0), "y": np.arange(20.0) ** 2})
+    rows = TableLayout(("y",), ("a",), "time", calendar=("weekday", "holiday:FR"))
+    lagged = TableLayout(("y",), ("a",), "time", (0,), 24, calendar=("weekday", "holiday:FR"))
+    for layout in (rows, lagged):
+        cases = layout.cases(table)
+        assert tuple(cases.feature_table) == layout.feature_names
+        assert cases.feature_table["holiday_FR"].idxmax() == pd.Timestamp("2024-05-01")
+        assert (cases.feature_table["weekday_monday"].to_numpy() == (cases.feature_table.index.day_of_week == 0)).all()
+
+
+@pytest.mark.parametrize("name", ["month", "holiday", "holiday:", "holiday:france", "holiday:F/R", "Weekday"])
+def test_what_the_calendar_lacks_is_refused(name: str) -> None:
+    with pytest.raises(SettingError, match="calendar must be of hour, weekday, season, holiday:COUNTRY") as caught:
+        check_calendar((name,))
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["holiday:XX", "holiday:DE-XX"])
+def test_an_unknown_country_is_named(name: str) -> None:
+    with pytest.raises(SettingError, match=f"calendar {name} is of a country or part that the package holidays lacks"):
+        calendar_features(WEEK, (name,))
+
+
+def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    with pytest.raises(SettingError, match=r'calendar holiday:FR needs the package holidays: pip install "stakes\[hol'):
+        calendar_features(WEEK, ("holiday:FR",))

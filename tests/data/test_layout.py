@@ -1,3 +1,5 @@
+"""Which columns of a table are what, and what became of its rows."""
+
 from dataclasses import replace
 from typing import Any
 
@@ -5,7 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.layout import DataQuality, TableLayout
+from stakes.data.tables.layout import (
+    DataQuality,
+    MissingColumns,
+    TableLayout,
+    data_quality,
+    left_out_notes,
+    missing_columns,
+)
 from stakes.errors import SettingError, StakesError, TableError
 from stakes.settings import from_plain, to_plain
 
@@ -198,55 +207,23 @@ ROWS = TableLayout(("y",), ("x",))
 TABLES: dict[str, tuple[TableLayout, pd.DataFrame, str]] = {
     "feature not there": (replace(ROWS, features=("X1",)), rows(), "features: the table has no column 'X1'"),
     "time not there": (replace(ROWS, time="t"), rows(), "time: the table has no column 't'"),
-    "action not there": (
-        replace(ROWS, baseline_action="now"),
-        rows(),
-        "baseline_action: the table has no column 'now'",
-    ),
+    "action not there": (replace(ROWS, baseline_action="now"), rows(), "baseline_action: the table has no column"),
     "known not there": (replace(LAGGED, known=("wind",)), hourly(), "known: the table has no column 'wind'"),
     "one row": (ROWS, rows().iloc[:1], "the table has 1 row, expected many"),
-    "one complete row": (
-        ROWS,
-        rows(x=[1, None, None, None]),
-        "only one case .* is complete.*: in 3 a feature is missing",
-    ),
-    "no complete row": (
-        ROWS,
-        rows(x=[1, None, None, None], y=[None, 1, 2, 3]),
-        "no row of the table is complete: in 3",
-    ),
+    "one complete row": (ROWS, rows(x=[1, None, None, None]), "only one case .* is complete.*: in 3 a feature is"),
+    "no complete row": (ROWS, rows(x=[1, None, None, None], y=[None, 1, 2, 3]), "no row of the table is"),
     "feature without a value": (ROWS, rows(x=np.nan), "features: column 'x' has no value in any row"),
-    "target without a value": (
-        LAGGED,
-        hourly().assign(load=np.nan),
-        "column 'load' has no value in any row",
-    ),
-    "beyond single precision": (
-        ROWS,
-        rows(x=[1, 2, -1e39, 4]),
-        r"features: column 'x' must hold numbers of at most 3.4e\+38, got -1e\+39 in data row 3",
-    ),
+    "target without a value": (LAGGED, hourly().assign(load=np.nan), "column 'load' has no value in any row"),
+    "beyond single precision": (ROWS, rows(x=[1, 2, -1e39, 4]), r"features: column 'x' must hold numbers of at"),
     "target never changes": (ROWS, rows(y=5.0), "the target 'y' is 5 in all 4 cases: nothing to forecast"),
-    "text among numbers": (
-        TableLayout(("y",)),
-        rows(z=["1", "2", "?", "4"]),
-        r"features: column 'z' .* got '\?' in data",
-    ),
-    "time twice": (
-        replace(ROWS, time="t"),
-        rows(t=["2020-01-01"] * 4),
-        "must have each time once, but data rows 1 and 2",
-    ),
+    "text among numbers": (TableLayout(("y",)), rows(z=["1", "2", "?", "4"]), r"features: column 'z' .* got '\?'"),
+    "time twice": (replace(ROWS, time="t"), rows(t=["2020-01-01"] * 4), "must have each time once, but data rows"),
     "irregular times": (
         LAGGED,
         hourly().assign(time=[*hourly()["time"][:7], pd.Timestamp("2020-01-01 07:30")]),
         "column 'time' must have times whole steps of 1 h apart for lags, but 2020-01-01T07:30:00 is not",
     ),
-    "lead between the steps": (
-        replace(LAGGED, lead=1.5),
-        hourly(),
-        "lead must be a multiple of the table's step, 1 h, got 1.5 h",
-    ),
+    "lead between the steps": (replace(LAGGED, lead=1.5), hourly(), "lead must be a multiple of the table's"),
     "lags beyond the table": (replace(LAGGED, lags=(99,)), hourly(), "8 need inputs from outside the range"),
 }
 
@@ -286,3 +263,112 @@ def test_columns_as_ranges() -> None:
         TableLayout(("h3:h1",)).resolved(table)
     with pytest.raises(SettingError, match="'h2' cannot be a feature"):
         TableLayout(("h1:h3",), ("h2",)).resolved(table)
+
+
+DAYS = pd.date_range("1987-12-20", periods=30, freq="D")  # 1988 begins with the 13th
+LAYOUT = TableLayout(("y",), ("a", "t_dinard", "h_dinard"), time="day")
+
+
+def table() -> pd.DataFrame:
+    values = np.random.default_rng(0).normal(size=(30, 4))
+    return pd.DataFrame(values, columns=["a", "t_dinard", "h_dinard", "y"]).assign(day=DAYS)
+
+
+def test_the_column_to_blame_and_what_its_absence_gives_back() -> None:
+    rows = table()
+    rows.loc[:11, "t_dinard"] = np.nan
+    rows.loc[[3, 20], "a"] = np.nan
+    rows.loc[5, "y"] = np.nan
+    quality = LAYOUT.cases(rows).quality
+    assert left_out_notes(quality) == (
+        "13 of 30 rows left out: a feature is missing",
+        "'t_dinard' is missing before 1988-01-01: without it 10 more rows could be used",
+    )
+    without = replace(LAYOUT, features=("a", "h_dinard"))
+    assert len(without.cases(rows)) == quality.used + 10
+    assert from_plain(DataQuality, to_plain(quality)) == quality
+
+
+def test_columns_that_are_missing_together_are_blamed_together() -> None:
+    rows = table()
+    rows.loc[20:, ["t_dinard", "h_dinard"]] = np.nan
+    rows.loc[4, "h_dinard"] = np.nan
+    assert LAYOUT.cases(rows).quality.blamed == MissingColumns(("t_dinard", "h_dinard"), 11, "in 11 rows")
+    rows.loc[4, "h_dinard"] = 1.0
+    (_, sentence) = left_out_notes(LAYOUT.cases(rows).quality)
+    assert sentence == "'t_dinard', 'h_dinard' are missing after 1988-01-08: without them 10 more rows could be used"
+
+
+def test_a_lagged_column_is_blamed_for_every_target_time_that_needs_it() -> None:
+    rows = table()
+    rows.loc[[10, 11], "a"] = np.nan
+    layout = TableLayout(("y",), ("a", "h_dinard"), "day", (0, 24), 24, ("t_dinard",))
+    cases = layout.cases(rows)
+    assert cases.quality.blamed == MissingColumns(("a",), 3, "in 2 rows")
+    assert len(replace(layout, features=("h_dinard",)).cases(rows)) == len(cases) + 3
+    rows.loc[[20], "t_dinard"] = np.nan
+    assert layout.cases(rows).quality.left_out["a value it needs is missing"] == 4
+
+
+def test_a_target_is_not_blamed_as_there_is_no_case_without_it() -> None:
+    rows = table()
+    rows.loc[3, "y"] = np.nan
+    cases = TableLayout(("y",), ("y", "a"), "day", (0, 24), 24).cases(rows)
+    assert cases.quality.left_out["a value it needs is missing"] == 3
+    assert cases.quality.blamed is None
+
+
+def test_nobody_is_to_blame_for_a_missing_outcome_or_a_row_to_decide_for() -> None:
+    rows = table()
+    rows.loc[3, "y"] = np.nan
+    assert LAYOUT.cases(rows).quality.blamed is None
+    rows.loc[3, "a"] = np.nan
+    assert LAYOUT.cases(rows).quality.blamed is None
+    assert LAYOUT.inputs(rows).quality.blamed is None
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(40, 70), (300, 9)])
+def test_the_fit_without_them_can_use_as_many_rows_as_is_said(rows: int, columns: int) -> None:
+    generator = np.random.default_rng(rows)
+    values = generator.normal(size=(rows, columns))
+    values[generator.random(values.shape) < 0.02] = np.nan
+    names = [f"c{place}" for place in range(columns)]
+    missing = np.isnan(values)[np.isnan(values).any(1)]
+    blamed = missing_columns(missing, names, dict(zip(names, values.T, strict=True)), None)
+    kept = np.array([name not in blamed.columns for name in names])
+    more = (~np.isnan(values[:, kept]).any(1)).sum() - (~np.isnan(values).any(1)).sum()
+    assert blamed.given_back == more > 0
+
+
+HOURS = np.datetime64("2020-01-01T00:00:00") + np.timedelta64(3600, "s") * np.array([0, 1, 2, 5, 4])
+
+
+def test_the_facts_of_a_table() -> None:
+    columns = {
+        "load": np.array([1.0, np.nan, 3.0, 4.0, 4.0]),
+        "flat": np.array([2.0, 2.0, np.nan, 2.0, 2.0]),
+        "empty": np.full(5, np.nan),
+    }
+    assert data_quality(columns, HOURS, rows=5, used=3, left_out={"a feature is missing": 2}) == DataQuality(
+        rows=5,
+        used=3,
+        left_out={"a feature is missing": 2},
+        first="2020-01-01T00:00:00",
+        last="2020-01-01T05:00:00",
+        step_hours=1.0,
+        gaps=1,
+        constant=("flat",),
+        columns={
+            "load": {"min": 1.0, "mean": 3.0, "max": 4.0, "missing": 1.0},
+            "flat": {"min": 2.0, "mean": 2.0, "max": 2.0, "missing": 1.0},
+            "empty": {"missing": 5.0},
+        },
+        unsorted=1,
+    )
+
+
+def test_without_times_and_with_one() -> None:
+    none = data_quality({}, None, rows=2, used=2, left_out={})
+    assert (none.first, none.last, none.step_hours, none.gaps, none.unsorted) == (None, None, None, 0, 0)
+    one = data_quality({}, HOURS[:1], rows=1, used=1, left_out={})
+    assert (one.first, one.last, one.step_hours, one.gaps) == ("2020-01-01T00:00:00", "2020-01-01T00:00:00", None, 0)

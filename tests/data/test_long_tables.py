@@ -110,15 +110,9 @@ REFUSED: dict[str, tuple[str, str]] = {
         + hub("quantile", ("US", "2020-01-15", 0.1, 1)).replace("2020-01-01", "2020-01-07"),
         "has level 0.1 of case 2020-01-08 00:00:00 more than once; keep the rows of one reference_date",
     ),
-    "level that is none": (
-        HUB + hub("quantile", ("US", "2020-01-02", "low", 1)),
-        "column 'output_type_id' must hold num",
-    ),
+    "level that is none": (HUB + hub("quantile", ("US", "2020-01-02", "low", 1)), "column 'output_type_id' must"),
     "no type": (HUB + hub("", ("US", "2020-01-02", 0.1, 1)), "no output_type quantile or sample to read, it has none"),
-    "no level": (
-        HUB + hub("quantile", ("US", "2020-01-02", "", 1)),
-        "must have a level in the column 'output_type_id'",
-    ),
+    "no level": (HUB + hub("quantile", ("US", "2020-01-02", "", 1)), "must have a level in the column"),
     "sites without cases": ("site,m1,m2\na,1,2\na,3,4\nb,5,6\n", "has the column 'site' but none of the case"),
     "site twice": (
         "time,site,m1,m2\n2020-01-01,a,1,2\n2020-01-01,b,1,2\n2020-01-01,a,3,4\n",

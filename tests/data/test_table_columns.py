@@ -1,12 +1,35 @@
+"""Columns of a table as numbers, times, directions and labels, looked up by name."""
+
+import re
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.columns import column_numbers, column_times, zone_notes
+from stakes.data.forecasts.columns import chosen_columns, member_columns, without_coordinates
+from stakes.data.tables.columns import (
+    case_labels,
+    column_numbers,
+    column_times,
+    in_utc,
+    likely_directions,
+    newest_cases,
+    zone_notes,
+)
 from stakes.data.tables.files import parse_delimited
-from stakes.errors import StakesError, TableError
+from stakes.data.tables.layout import TableLayout
+from stakes.errors import (
+    SettingError,
+    StakesError,
+    TableError,
+    did_you_mean,
+    find_columns,
+    first_repeated,
+    listed,
+    names_text,
+)
 
 
 def table_of(text: str) -> pd.DataFrame:
@@ -98,10 +121,7 @@ def test_columns_that_hold_no_numbers() -> None:
 
 
 TIMES: dict[str, tuple[list[object], str]] = {
-    "day or month first": (
-        ["01.02.2020", "02.02.2020"],
-        "got '01.02.2020' in data row 1, where it is not certain which",
-    ),
+    "day or month first": (["01.02.2020", "02.02.2020"], "got '01.02.2020' in data row 1, where it is not"),
     "slashes": (["2020-01-01", "1/2/2020"], "got '1/2/2020' in data row 2, where it is not certain which is the day"),
     "no date": (["2020-01-01", "soon"], "must hold ISO times such as 2020-02-01 13:00, got 'soon' in data row 2"),
     "now": (["now", "2020-01-01"], "got 'now' in data row 1"),
@@ -160,3 +180,182 @@ def test_another_zone_than_utc_is_noted(cells: object, another: bool) -> None:
     table = pd.DataFrame({"time": cells})
     assert len(zone_notes(table, "time")) == another
     assert zone_notes(table, None) == ()
+
+
+class Compared(str):
+    """A name that counts how often it is compared; those of a dictionary or a set seldom are."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)  # type: ignore[arg-type]
+
+    __hash__ = str.__hash__
+
+    def lower(self) -> "Compared":
+        return Compared(str(self).lower())
+
+
+NAMES = [Compared(f"m{place}") for place in range(1000)]
+
+
+def test_names_are_looked_up_not_searched() -> None:
+    Compared.times = 0
+    assert find_columns(NAMES, NAMES) == list(range(1000))
+    assert chosen_columns(NAMES, NAMES, "'a.csv'") == NAMES
+    assert member_columns(NAMES, "'a.csv'") == NAMES
+    assert without_coordinates([*NAMES, "lat"]) == (NAMES, ("taken as coordinates and left out: lat",))
+    assert first_repeated(NAMES) is None
+    assert Compared.times < 50 * len(NAMES)
+
+
+HOURS = ["h0", "h1", "h10", "h11", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"]  # as sorting names leaves them
+BESIDE = [f"{name}_h{hour:02}" for hour in range(4) for name in ("load", "forecast")]
+
+
+def test_a_range_of_numbered_columns_goes_by_the_numbers() -> None:
+    assert chosen_columns(["h0:h11"], HOURS, "'a.csv'") == [f"h{hour}" for hour in range(12)]
+    assert chosen_columns(["load_h00:load_h03"], BESIDE, "'a.csv'") == BESIDE[::2]
+    assert chosen_columns(["f006:f018"], ["f006", "f012", "f018", "f024"], "'a.csv'") == ["f006", "f012", "f018"]
+    assert chosen_columns(["load_h00:forecast_h01"], BESIDE, "'a.csv'") == BESIDE[:4]
+    assert chosen_columns(["h1:h1"], HOURS, "'a.csv'") == ["h1"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "columns", "said"),
+    [
+        ("h00:h03", ["h00", "h01", "h03"], "h01 is followed by h03; if that is meant, write h00:h01,h03"),
+        ("h1:h3", ["h1", "h2", "h02", "h3"], "do not count up evenly"),
+        ("load_h02:forecast_h01", BESIDE, "'forecast_h01' comes before 'load_h02'"),
+    ],
+)
+def test_ranges_that_mean_nothing_certain(wanted: str, columns: list[str], said: str) -> None:
+    with pytest.raises(TableError, match=re.escape(said)):
+        chosen_columns([wanted], columns, "'a.csv'")
+
+
+def test_a_table_with_too_many_columns_is_refused() -> None:
+    header = ",".join(f"c{place}" for place in range(100_001))
+    row = ",".join(["1"] * 100_001)
+    with pytest.raises(TableError, match="has 100,001 columns, expected at most 100,000; cases and times are rows"):
+        parse_delimited(f"{header}\n{row}\n".encode(), "'a.csv'")
+
+
+def test_near_names_are_looked_for_among_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [f"c{place}" for place in range(20_000)]
+    monkeypatch.setattr("stakes.errors.get_close_matches", lambda *_, **__: pytest.fail("takes minutes"))
+    assert did_you_mean("C19999", many) == "did you mean 'c19999'?"
+    assert did_you_mean("cc", many).endswith("c48, c49 and 19,950 more")
+    assert did_you_mean("c" * 5000, ["d"]) == "there are d"
+    assert listed(["a", "b"]) == "a, b"
+
+
+def test_names_that_count_up_are_told_by_the_first_and_the_last() -> None:
+    hours = [f"load[h{hour:02}]" for hour in range(24)]
+    assert names_text(hours) == "load[h00] ... load[h23] (24)"
+    for names in (hours[:6], hours[::-1], hours[:7] + hours[8:], [*hours, "total"]):
+        assert names_text(names) == listed(names)
+
+
+AROUND = [0.0, 90.0, 271.0, 359.0, np.nan]
+ROWS = TableLayout(("y",), ("a", "wd", "z"), directions=("wd",))
+
+
+def table() -> pd.DataFrame:
+    values = np.random.default_rng(0).normal(size=(40, 3))
+    degrees = np.random.default_rng(1).integers(0, 361, 40).astype(float)
+    times = pd.date_range("2020-01-01", periods=40, freq="h")
+    return pd.DataFrame(values, columns=["a", "z", "y"]).assign(wd=degrees, time=times)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_one"),
+    [
+        ("wd", AROUND, True),
+        ("WD100", AROUND, True),
+        ("site1_wd_10m", AROUND, True),
+        ("winddir", AROUND, True),
+        ("Wind Direction", AROUND, True),
+        ("wdir10", AROUND, True),
+        ("direct_radiation", AROUND, False),
+        ("load", AROUND, False),
+        ("wdemand", AROUND, False),
+        ("wind_dir", [0.0, 90.0, 270.0], False),
+        ("wind_dir", [100.0, 359.0], False),
+        ("wind_dir", [0.0, 361.0], False),
+        ("wind_dir", [-180.0, 180.0], False),
+    ],
+)
+def test_directions_are_known_by_name_and_values(name: str, values: list[float], is_one: bool) -> None:
+    assert likely_directions(pd.DataFrame({name: values}), [name]) == ((name,) if is_one else ())
+
+
+def test_a_table_that_has_the_sine_already_is_left_alone() -> None:
+    assert likely_directions(pd.DataFrame({"wd": AROUND, "wd_sin": AROUND}), ["wd"]) == ()
+
+
+def test_rows_have_sine_and_cosine() -> None:
+    features = ROWS.cases(table()).feature_table
+    assert tuple(features.columns) == ROWS.feature_names == ("a", "wd_sin", "wd_cos", "z")
+    np.testing.assert_allclose(features["wd_cos"], np.cos(np.deg2rad(table()["wd"])))
+    np.testing.assert_array_equal(ROWS.inputs(table().drop(columns="y")).feature_table, features)
+
+
+def test_lagged_and_known_directions_are_those_of_their_columns() -> None:
+    layout = TableLayout(("y",), ("a", "wd"), "time", (0, 3), 2, ("wd", "z"), directions=("wd",))
+    angle = np.deg2rad(table()["wd"])
+    waved = table().assign(wd_sin=np.sin(angle), wd_cos=np.cos(angle))
+    plain = TableLayout(("y",), ("a", "wd_sin", "wd_cos"), "time", (0, 3), 2, ("wd_sin", "wd_cos", "z"))
+    pd.testing.assert_frame_equal(layout.cases(table()).feature_table, plain.cases(waved).feature_table)
+    assert layout.feature_names == plain.feature_names
+
+
+def test_a_target_keeps_its_degrees() -> None:
+    layout = TableLayout(("wd",), ("wd",), "time", (0,), 1, directions=("wd",))
+    cases = layout.cases(table())
+    np.testing.assert_array_equal(cases.outcome_table["wd"], table()["wd"][1:])
+    assert list(cases.feature_table) == ["wd_sin@0h", "wd_cos@0h"]
+
+
+def test_a_missing_direction_is_blamed_by_its_own_name() -> None:
+    rows = table()
+    rows.loc[:4, "wd"] = np.nan
+    blamed = ROWS.cases(rows).quality.blamed
+    assert (blamed.columns, blamed.given_back) == (("wd",), 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"directions": ("b",)}, "directions must be of the features or of what is known, got 'b'"),
+        ({"features": ("wd", "wd_sin")}, "there is a column 'wd_sin' already"),
+        ({"directions": ("wd", "wd")}, "directions must differ from each other, got 'wd' twice"),
+    ],
+)
+def test_wrong_directions_are_refused(changes: dict[str, tuple[str, ...]], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        replace(ROWS, **changes)
+
+
+def test_rows_are_counted_from_1_and_all_else_stays() -> None:
+    assert case_labels(pd.RangeIndex(3, name="row")).tolist() == [1, 2, 3]
+    for index in (pd.Index(["a", "b"], name="case"), pd.DatetimeIndex(["2020-01-01"], name="time")):
+        assert case_labels(index) is index
+
+
+def test_times_in_the_first_column_are_marked_as_utc() -> None:
+    times = pd.to_datetime(["2020-07-01 12:00"])
+    table = pd.DataFrame({"time": times, "other": times, "action": [1.0]})
+    marked = in_utc(table)
+    assert marked["time"].tolist() == [pd.Timestamp("2020-07-01 12:00", tz="UTC")]
+    assert marked["other"].tolist() == times.tolist()
+    assert in_utc(table[["action"]])["action"].tolist() == [1.0]
+
+
+def test_rows_and_the_newest_case_of_each_site() -> None:
+    each = pd.MultiIndex.from_product([[0, 1], ["north", "west"]], names=["row", "site"])
+    assert case_labels(each).tolist() == [(1, "north"), (1, "west"), (2, "north"), (2, "west")]
+    assert newest_cases(each).tolist() == [2, 3]
+    assert newest_cases(pd.Index([3, 9, 4])).tolist() == [1]

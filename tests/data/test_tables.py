@@ -211,11 +211,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "parquet column twice": ("a.parquet", arrow(["a", "a"], [1], [2]), "has the column 'a' twice"),
     "xlsx": ("a.xlsx", b"PK", "is a spreadsheet; export the sheet as CSV"),
     "ods": ("a.ods", b"PK", "is a spreadsheet"),
-    "unknown suffix": (
-        "a.dat",
-        SIMPLE,
-        r"must end in \.csv, \.tsv, \.txt \(or these with \.gz\), \.parquet, \.nc or \.zarr",
-    ),
+    "unknown suffix": ("a.dat", SIMPLE, r"must end in \.csv, \.tsv, \.txt \(or these with \.gz\), \.parquet, \.nc"),
     "no suffix": ("table", SIMPLE, "must end in"),
     "only gz": ("table.gz", SIMPLE, "must end in"),
     "NetCDF": ("a.nc", b"CDF", "cannot be read as NetCDF"),

@@ -145,16 +145,10 @@ def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:
 
 
 TABLES = {
-    "no times": (
-        "day,ws10\n1,2\n2,3\n",
-        "has no column of times, expected one that is called time, .* it has day, ws10",
-    ),
+    "no times": ("day,ws10\n1,2\n2,3\n", "has no column of times, expected one that is called time, .* it has"),
     "numbers for times": ("time,ws10\n1,2\n2,3\n", "column 'time' must hold ISO times"),
     "twice": ("time,ws10\n2020-01-01,2\n2020-01-01,3\n", "must have each time once"),
-    "same name": (
-        "time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n",
-        "whose names differ in their unit alone",
-    ),
+    "same name": ("time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n", "whose names differ in their unit"),
     "no numbers": ("time,wind\n2020-01-01,strong\n2020-01-02,weak\n", "lacks the 10 m wind speed .* are none"),
     "no header": ("2020-01-01,2\n2020-01-02,3\n", "has no header"),
     "empty": ("", "is empty"),
