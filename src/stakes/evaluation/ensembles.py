@@ -60,9 +60,9 @@ def evaluate(
     _require_free(blank, metrics)
     parts = metrics["action"].shape[1:]
     of_sites = bool(parts) and has_part_of_each(cost, forecast.shape[2])
-    action = _action(metrics["action"], complete, blank, members, site if of_sites else None)
+    action = by_part(metrics["action"], complete, blank, members, site if of_sites else None)
     variables = {
-        name: action if name == "action" else _on_all_cases(values, complete, blank) for name, values in metrics.items()
+        name: action if name == "action" else on_all_cases(values, complete, blank) for name, values in metrics.items()
     }
     for name, variable in variables.items():
         variable.attrs |= _unit(name, members, outcome, one_site=forecast.shape[2] == 1)
@@ -229,9 +229,10 @@ def _require_free(blank: xr.DataArray, metrics: Mapping[str, Any]) -> None:
         raise ShapeError(f"members must not use the names of the results; rename {', '.join(sorted(map(str, taken)))}")
 
 
-def _on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
-    """The values of the complete cases on the case dimensions, NaN for the others."""
-    every = np.full((len(complete), *values.shape[1:]), np.nan, values.dtype)
+def on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+    """The values of the complete cases on the case dimensions, NaN or False for the others."""
+    blanked = False if values.dtype == bool else np.nan
+    every = np.full((len(complete), *values.shape[1:]), blanked, values.dtype)
     every[complete] = values
     every = every.reshape(*blank.shape, *values.shape[1:])
     if values.ndim == 1:
@@ -239,14 +240,14 @@ def _on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.D
     return xr.DataArray(every, {**blank.coords, _LEVEL: list(LEVELS)}, (*blank.dims, _LEVEL))
 
 
-def _action(
+def by_part(
     values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, members: xr.DataArray, site: str | None
 ) -> xr.DataArray:
-    """The actions; one of several parts has a dimension of them, that of the sites where each has one."""
+    """Values (n,) or (n, A) of complete cases; several parts have a dimension, that of the sites where each has one."""
     if values.ndim == 1:
-        return _on_all_cases(values, complete, blank)
+        return on_all_cases(values, complete, blank)
     along = _PART if site is None else site
-    every = [_on_all_cases(part, complete, blank) for part in values.T]
+    every = [on_all_cases(part, complete, blank) for part in values.T]
     labels = members[site] if site in members.coords else xr.IndexVariable(along, range(values.shape[1]))
     return xr.concat(every, labels).transpose(*blank.dims, along)
 

@@ -12,9 +12,10 @@ from stakes.costs.cost import Cost, has_part_of_each, is_separable
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.grids import forecast_array
 from stakes.data.forecasts.layout import ForecastFormat, Pair, TailShape
-from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.evaluation.ensembles import by_part, on_all_cases
 from stakes.forecasting.decisions import member_parts, solve_decisions
 
 _Floats = NDArray[np.float64]
@@ -75,13 +76,13 @@ def decide_array(
     require_finite_costs(decided.expected_cost[~decided.unanswered])
     blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
     of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1])
-    results = {"action": _by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
-    results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
+    results = {"action": by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
+    results |= {name: on_all_cases(getattr(decided, name), complete, blank) for name in _RESULTS}
     if decided.gap is not None:
-        results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _OF_PARTS}
+        results |= {name: on_all_cases(getattr(decided, name), complete, blank) for name in _OF_PARTS}
     if decided.plain_expected_cost is not None:
-        results["plain_expected_cost"] = _on_all(decided.plain_expected_cost, complete, blank)
-    each = [_by_part(decided.quantiles[:, place], complete, blank, forecast, site) for place in range(len(levels))]
+        results["plain_expected_cost"] = on_all_cases(decided.plain_expected_cost, complete, blank)
+    each = [by_part(decided.quantiles[:, place], complete, blank, forecast, site) for place in range(len(levels))]
     if each:
         results["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
     return xr.Dataset(results, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
@@ -127,26 +128,5 @@ def _of_quantiles(
     if number not in forecast.coords:
         raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
     given = forecast[number].values.astype(np.float64).tolist()
-    weighted = [
-        weighted_quantiles(given, each, "forecast", tails=tails, bounds=bounds, cost=cost)
-        for each in np.moveaxis(quantiles, 2, 0)
-    ]
-    return np.stack([each.members for each in weighted], -1), torch.from_numpy(weighted[0].weights)
-
-
-def _by_part(
-    values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, forecast: xr.DataArray, site: str | None
-) -> xr.DataArray:
-    """Values (n,), or (n, D) for each site, or (n, A) for each part, on all cases."""
-    if values.ndim == 1:
-        return _on_all(values, complete, blank)
-    along = "part" if site is None else site
-    labels = forecast[site] if site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
-    return xr.concat([_on_all(part, complete, blank) for part in values.T], labels).transpose(*blank.dims, along)
-
-
-def _on_all(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
-    """The values of the complete cases on all of them, NaN or False for the others."""
-    every = np.full(len(complete), False if values.dtype == bool else np.nan)
-    every[complete] = values
-    return blank.copy(data=every.reshape(blank.shape))
+    weighted = weighted_vectors(given, quantiles, "forecast", tails=tails, bounds=bounds, cost=cost)
+    return weighted.members, torch.from_numpy(weighted.weights)

@@ -133,18 +133,13 @@ def decision_table(
     samples = torch.as_tensor(np.asarray(members))
     shared = None if weights is None else torch.as_tensor(np.asarray(weights))
     ranged = None if parameter is None else ranged_parameter(cost)
-    if shared is not None and shared.dim() > 1:  # weights (N, M), of each case by itself
-        each_case = [_solved(cost, samples[rows], levels, False, shared[rows]) for rows in case_parts(samples)]
-        decisions = Decisions.joined(each_case)
-    elif ranged is None:
-        decisions = solve_decisions(cost, member_parts(samples), levels, weights=shared)
-    else:
-        own = torch.tensor(np.asarray(parameter)).to(samples.dtype)
-        solved = [
-            _solved(with_parameter(cost, ranged.name, own[rows]), samples[rows], levels, False, shared)
-            for rows in case_parts(samples)
-        ]
-        decisions = Decisions.joined(solved)
+    own = None if ranged is None else torch.tensor(np.asarray(parameter)).to(samples.dtype)
+    parts = []
+    for rows in case_parts(samples):
+        paid = cost if ranged is None or own is None else with_parameter(cost, ranged.name, own[rows])
+        counted = shared if shared is None or shared.dim() == 1 else shared[rows]  # or weights (N, M), of each case
+        parts.append(_solved(paid, samples[rows], levels, False, counted))
+    decisions = Decisions.joined(parts)
     require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
     names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
     table = decisions.table(index, part_names(cost, names), names)

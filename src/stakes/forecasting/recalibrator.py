@@ -17,7 +17,7 @@ from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
-from stakes.data.forecasts.quantiles import outcome_bounds, weighted_quantiles
+from stakes.data.forecasts.quantiles import outcome_bounds, weighted_vectors
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
@@ -115,12 +115,8 @@ def _of_table(
     values = np.stack([named[list(each)].to_numpy(np.float64) for each in roles.of_target.values()], axis=-1)
     if roles.levels is None:
         return values, weights, roles.notes
-    weighted = [
-        weighted_quantiles(roles.levels, values[..., place], "X", bounds=bounds, cost=cost)
-        for place in range(values.shape[2])
-    ]
-    notes = roles.notes + tuple(note for each in weighted for note in each.notes)
-    return np.stack([each.members for each in weighted], -1), weighted[0].weights, notes
+    weighted = weighted_vectors(roles.levels, values, "X", bounds=bounds, cost=cost)
+    return weighted.members, weighted.weights, roles.notes + weighted.notes
 
 
 _AT_ONCE = 2000  # cases whose corrected members are held

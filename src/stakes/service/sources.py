@@ -22,7 +22,7 @@ from stakes.costs.parameter_column import RangedParameter
 from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.data.forecasts.reading import forecasts_in_table, members_of
 from stakes.data.forecasts.tables import ForecastValues
 from stakes.data.stored_cases import STORED_CASES, load_cases
@@ -197,9 +197,9 @@ def posted_members(
             )
         _require_level_each(levels, array.shape[1])
         with naming_field("member_levels"):
-            each = [weighted_quantiles(levels, array[..., one], "the request", cost=cost) for one in range(outcomes)]
-        array, weights = np.stack([one.members for one in each], -1), torch.from_numpy(each[0].weights)
-        notes = dict.fromkeys(note for one in each for note in one.notes)
+            weighted = weighted_vectors(levels, array, "the request", cost=cost)
+        array, weights = weighted.members, torch.from_numpy(weighted.weights)
+        notes = dict.fromkeys(weighted.notes)
     parts = [*member_parts(torch.from_numpy(array))]
     return Drawn("members", array.shape[1], parts, weights, tuple(notes), "members", "Members")
 

@@ -283,7 +283,7 @@ def _listed(levels: Sequence[float]) -> str:
 class WeightedQuantiles:
     """Weighted members of N forecasts of quantiles."""
 
-    members: Floats  # the members (N, M), ascending
+    members: Floats  # the members (N, M), ascending; (N, M, D) of D outcomes
     weights: Floats  # what each of them weighs, (M,), adding up to 1
     notes: tuple[str, ...]  # sentences about what the user should know
 
@@ -309,6 +309,13 @@ def weighted_quantiles(
         notes += (f"there is no median: {apart} the quantiles are on a line",)
     notes += known.sentences([target]) if known is not None else ()
     return WeightedQuantiles(within(members, known), weights, notes)
+
+
+def weighted_vectors(levels: Sequence[float], quantiles: Floats, name: str, **how: Any) -> WeightedQuantiles:
+    """The weighted members (N, M, D) of quantiles (N, Q, D) of each outcome by itself."""
+    each = [weighted_quantiles(levels, values, name, **how) for values in np.moveaxis(quantiles, 2, 0)]
+    notes = tuple(dict.fromkeys(note for one in each for note in one.notes))
+    return WeightedQuantiles(np.stack([one.members for one in each], -1), each[0].weights, notes)
 
 
 def quantile_bounds(cost: Any, quantiles: Floats) -> OutcomeBounds | None:
