@@ -213,7 +213,14 @@ class Correction(JsonText):
     def learned(
         cls, past: "ForecastSet", plan: CorrectionPlan, bounds: tuple[Pair, ...], like: Self | None = None
     ) -> Self:
-        """What past cases teach by the score; what was chosen before by half as many cases or more is kept."""
+        """What past cases teach by the score; what was chosen before by half as many cases or more is kept.
+
+        Args:
+            past: Past forecasts with their outcomes, in the order of time.
+            plan: What is learned of them.
+            bounds: What each outcome cannot cross.
+            like: What was learned of fewer of these cases; None for nothing.
+        """
         terms = ForecastTerms.for_cases(past, plan.by, linear=plan.margins == "linear")
         correction = cls(form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life)
         if plan.margins == "raw":
@@ -255,7 +262,11 @@ class Correction(JsonText):
         return found.astype(came.dtype) if came.dtype.kind == "f" else found
 
     def corrected(self, given: "ForecastSet") -> CorrectedMembers:
-        """The corrected members of new forecasts."""
+        """The corrected members of new forecasts.
+
+        Args:
+            given: Forecasts in the form of the past ones.
+        """
         self._check(given)
         if not self.models:
             return CorrectedMembers(_within(given.members, self.bounds), given.weights)
@@ -263,7 +274,12 @@ class Correction(JsonText):
         return CorrectedMembers(self.together(np.stack(members, axis=-1), given), None)
 
     def together(self, members: Floats, given: "ForecastSet") -> Floats:
-        """Members (N, K, D) of each outcome put together as members of all of them."""
+        """Members of each outcome put together as members of all of them.
+
+        Args:
+            members: Members (N, K, D), sorted for each outcome by itself.
+            given: The forecasts that they correct.
+        """
         if len(self.targets) == 1:
             return members
         if self.order is not None:
