@@ -277,7 +277,7 @@ class Correction(JsonText):
         """Members of each outcome put together as members of all of them.
 
         Args:
-            members: Members (N, K, D), sorted for each outcome by itself.
+            members: Members (N, K, D), corrected outcome by outcome.
             given: The forecasts that they correct.
         """
         if len(self.targets) == 1:
