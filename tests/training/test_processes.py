@@ -131,6 +131,11 @@ def test_what_a_process_tells_is_heard_before_its_result() -> None:
         called(speak, 3)
 
 
+def test_nobody_is_told_and_nobody_asks_in_a_process_that_nobody_started() -> None:
+    tell({"warning": "nobody hears this"})
+    assert not stop_asked()
+
+
 @pytest.mark.usefixtures("workers")
 def test_what_a_process_prints_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
     called(lambda _: os.write(1, b"printed\n"), 0)
