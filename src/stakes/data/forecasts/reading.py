@@ -96,17 +96,17 @@ def read_members(
         if forecast.index.name == ROW:  # then outcomes belong to them by their place, whatever else is known of these
             outcome_rows = replace(outcome_rows, index=pd.RangeIndex(len(outcome_rows.table), name=ROW))
         layout = _with_todays_parts(layout, cost, forecast, outcome_rows)
-    cases = _cases(layout, forecast, source.name, rows, outcome_rows, every=True)
+    cases, complete = _cases(layout, forecast, source.name, rows, outcome_rows, every=True)
     if forecast.levels is None:
-        require_one_unit(cases.forecast.values, source.name)
-    told = [_described(cases)]
+        require_one_unit(cases.values, source.name)
+    told = [_described(cases, complete)]
     if forecast.levels is not None:
         beyond = "exponential tails beyond" if layout.tails == "exponential" else "nothing beyond"
         hint = _OR_MEMBERS if forecast.named else ""
         told.append(f"read as quantiles, with lines between the levels and {beyond}{hint}")
-    told += cases.forecast.notes
+    told += cases.notes
     if cases.outcomes is not None:
-        told += unit_of_outcomes_doubts(cases.forecast, cases.outcomes, "the forecast")
+        told += unit_of_outcomes_doubts(cases, cases.outcomes, "the forecast")
     if forecast.values.shape[1] == 1:
         told.append("there is one member a case, a point forecast: its action knows of no uncertainty")
     return _given(layout, cases, forecast.targets, source.name, told, cost)
@@ -138,11 +138,11 @@ def read_past(
     layout = _with_todays_parts(layout, cost, forecast, outcome_rows)
     learned = learned_forecasts(forecast)
     layout = replace(layout, learned=learned)
-    cases = _cases(layout, forecast.noting(*told, *matched), source.name, rows, outcome_rows)
+    cases, _ = _cases(layout, forecast.noting(*told, *matched), source.name, rows, outcome_rows)
     assert cases.outcomes is not None
     if forecast.levels is None:
-        require_one_unit(cases.forecast.values, source.name)
-    for doubt in unit_of_outcomes_doubts(cases.forecast, cases.outcomes, f"the forecast in {source.name}"):
+        require_one_unit(cases.values, source.name)
+    for doubt in unit_of_outcomes_doubts(cases, cases.outcomes, f"the forecast in {source.name}"):
         raise TableError(doubt)
     layout = replace(layout, learned=replace(learned, bounds=_learned_bounds(layout, cases, cost)))
     return _given_in_order(layout, cases, source.name).require_one_outcome(seen.name), layout
@@ -169,7 +169,7 @@ def read_new(
     seen = source if outcomes is None else _opened(outcomes, layout, csv)
     outcome_rows = _outcome_rows(layout, rows, seen)
     layout = _with_todays_parts(layout, cost, forecast, outcome_rows)
-    cases = _cases(layout, forecast, source.name, rows, outcome_rows)
+    cases, _ = _cases(layout, forecast, source.name, rows, outcome_rows)
     return _given_in_order(layout, cases, source.name).require_one_outcome(seen.name)
 
 
@@ -180,7 +180,8 @@ def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -
 
 def _new(layout: ForecastLayout, source: "_File") -> ForecastSet:
     forecast, rows = _forecast_alike(layout, source)
-    return _given_in_order(layout, _cases(layout, forecast, source.name, rows), source.name)
+    cases, _ = _cases(layout, forecast, source.name, rows)
+    return _given_in_order(layout, cases, source.name)
 
 
 # Forecasts in a file
@@ -362,17 +363,6 @@ def _holds_times(table: pd.DataFrame, column: str) -> bool:
 # Outcomes, and what else belongs to forecasts
 
 
-class _Cases(NamedTuple):
-    """Forecasts of N cases and what belongs to them, with nothing missing."""
-
-    forecast: ForecastValues  # the forecasts, of D targets, or of one where each site is decided by itself
-    complete: int  # how many cases lack no member, whatever else they lack
-    sites: NDArray[np.str_] | None = None  # the site of each case, (N,), where each is decided by itself
-    features: pd.DataFrame | None = None  # what else was known, (N, F); None for nothing
-    outcomes: Floats | None = None  # what happened, (N, D); None where it is not known
-    today: Floats | None = None  # the action that was taken, (N,), or (N, A) of several parts; None where not known
-
-
 def _cases(
     layout: ForecastLayout,
     forecast: ForecastValues,
@@ -380,8 +370,8 @@ def _cases(
     rows: CaseRows | None,
     outcome_rows: CaseRows | None = None,
     every: bool = False,
-) -> _Cases:
-    """Forecasts, outcomes and all else, case by case, without the cases that lack something.
+) -> tuple[ForecastValues, int]:
+    """Forecasts, outcomes and all else, without the cases that lack something; and how many lack no member.
 
     Where `every` case is to be judged, one without a row of outcomes is refused, and today's action may be missing.
     """
@@ -390,6 +380,7 @@ def _cases(
         cases, members, _ = forecast.values.shape
         raise TableError(f"{name} has {cases} cases of {members} {values}, expected at least one each")
     outcomes = today = sites = None
+    doubts: tuple[str, ...] = ()
     if outcome_rows is not None:
         outcomes, doubts = _outcomes(layout, forecast, outcome_rows, every)
         today = _today(layout, forecast, outcome_rows)
@@ -409,14 +400,8 @@ def _cases(
         raise TableError(f"all {there.sum()} cases of {name} lack {' or '.join(lacks)}")
     lacking = {what: int((lack & there).sum()) for what, lack in lacks.items()}
     told = [f"{count} of {there.sum()} cases lack {what} and are left out" for what, count in lacking.items() if count]
-    return _Cases(
-        forecast.cases(complete).noting(*told, *(() if outcomes is None else doubts)),
-        int(there.sum()) - lacking[values],
-        None if sites is None else sites[complete],
-        None if features is None else features[complete],
-        None if outcomes is None else outcomes[complete],
-        None if today is None else today[complete],
-    )
+    cases = replace(forecast, sites=sites, features=features, outcomes=outcomes, today=today).cases(complete)
+    return cases.noting(*told, *doubts), int(there.sum()) - lacking[values]
 
 
 def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _File) -> CaseRows:
@@ -591,10 +576,10 @@ def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) 
 # Members, their weights and their moments
 
 
-def _learned_bounds(layout: ForecastLayout, cases: _Cases, cost: object) -> tuple[Pair, ...]:
+def _learned_bounds(layout: ForecastLayout, cases: ForecastValues, cost: object) -> tuple[Pair, ...]:
     """What members are clipped to, for each target: what is given, and for the tails of quantiles what is known."""
-    given, values = written_pair(layout.outcome_bounds), cases.forecast.values
-    if given is None or (given == "auto" and cases.forecast.levels is None):
+    given, values = written_pair(layout.outcome_bounds), cases.values
+    if given is None or (given == "auto" and cases.levels is None):
         return ()
     known = outcome_bounds(given, cost, torch.from_numpy(cases.outcomes))
     if known is not None:
@@ -628,11 +613,10 @@ def members_of(
 
 
 def _given(
-    layout: ForecastLayout, cases: _Cases, targets: tuple[str, ...], name: str, told: Sequence[str], cost: object
+    layout: ForecastLayout, cases: ForecastValues, targets: Sequence[str], name: str, told: Sequence[str], cost: object
 ) -> ForecastSet:
-    forecast = cases.forecast
-    members, weights, notes = members_of(layout, forecast, name, cost)
-    index = forecast.index
+    members, weights, notes = members_of(layout, cases, name, cost)
+    index = cases.index
     levels = {level: index.get_level_values(place) for place, level in enumerate(index.names)}
     first = index.get_level_values(0)
     is_time = isinstance(first, pd.DatetimeIndex) and first.name not in layout.runs
@@ -641,13 +625,13 @@ def _given(
     return ForecastSet(
         members=members,
         weights=weights,
-        targets=targets if members.shape[2] > 1 else targets if len(targets) == 1 else ("outcome",),
+        targets=tuple(targets) if len(targets) == members.shape[2] else ("outcome",),
         index=short if short.is_unique else index,
-        times=forecast.times if forecast.times is not None else first.to_numpy() if is_time else None,
-        issued=forecast.issued if layout.issued is None else levels[layout.issued].to_numpy(),
+        times=cases.times if cases.times is not None else first.to_numpy() if is_time else None,
+        issued=cases.issued if layout.issued is None else levels[layout.issued].to_numpy(),
         leads=leads if leads is None else np.full(len(index), leads),
         sites=cases.sites,
-        horizon=forecast.horizon,
+        horizon=cases.horizon,
         features=cases.features,
         outcomes=cases.outcomes,
         today=cases.today,
@@ -655,22 +639,20 @@ def _given(
     )
 
 
-def _given_in_order(layout: ForecastLayout, cases: _Cases, name: str) -> ForecastSet:
+def _given_in_order(layout: ForecastLayout, cases: ForecastValues, name: str) -> ForecastSet:
     """Forecasts that are corrected, called by their outcomes, in the order of issue."""
     assert layout.learned is not None
-    targets = layout.learned.targets if len(layout.outcomes) < len(layout.learned.targets) else layout.outcomes
-    if cases.forecast.values.shape[2] == 1:
-        targets = layout.outcomes
-    return _given(layout, cases, targets, name, cases.forecast.notes, None).in_order()
+    together = len(layout.outcomes) < len(layout.learned.targets) and cases.values.shape[2] > 1
+    targets = layout.learned.targets if together else layout.outcomes
+    return _given(layout, cases, targets, name, cases.notes, None).in_order()
 
 
-def _described(cases: _Cases) -> str:
+def _described(forecast: ForecastValues, cases: int) -> str:
     """What was read, in words."""
-    forecast = cases.forecast
     what = f"{forecast.values.shape[1]} members"
     if (levels := forecast.levels) is not None:
         what = f"{len(levels)} quantiles, levels {number_text(levels[0])} to {number_text(levels[-1])}"
-    return f"{cases.complete} cases of {what}, targets {names_text(forecast.targets)}"
+    return f"{cases} cases of {what}, targets {names_text(forecast.targets)}"
 
 
 # Which column belongs to which target

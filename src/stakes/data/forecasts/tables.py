@@ -126,6 +126,10 @@ class ForecastValues:
     issued: Times | None = None
     horizon: NDArray[Any] | None = None
     unit: str | None = None  # the unit of the values, where a gridded file tells; None otherwise, and in tables
+    sites: NDArray[np.str_] | None = None  # the site of each case, (N,), where each is decided by itself
+    features: pd.DataFrame | None = None  # what else was known, (N, F)
+    outcomes: NDArray[np.float64] | None = None  # what happened, (N, D)
+    today: NDArray[np.float64] | None = None  # the action that was taken, (N,), or (N, A) of several parts
 
     def each_by_itself(self) -> Self:
         """The same with every target of every case as a case of its own, known by its case and by its site."""
@@ -145,8 +149,8 @@ class ForecastValues:
     @property
     def _beside(self) -> dict[str, Any]:
         """What is known of each case beside its values."""
-        fields = {"times": self.times, "issued": self.issued, "horizon": self.horizon}
-        return {name: each for name, each in fields.items() if each is not None}
+        names = ("times", "issued", "horizon", "sites", "features", "outcomes", "today")
+        return {name: each for name in names if (each := getattr(self, name)) is not None}
 
     def only(self, targets: Sequence[str]) -> Self:
         """The same with these targets alone."""
