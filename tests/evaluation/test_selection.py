@@ -17,11 +17,10 @@ from stakes.evaluation.selection import (
     candidate_on_test,
     candidate_words,
     decision_candidate,
-    first_candidate,
     frontier,
     judged_candidate,
     step_level,
-    unproven_candidate,
+    untested_candidate,
 )
 from stakes.settings import from_plain, to_plain
 
@@ -29,7 +28,7 @@ RANDOM = np.random.default_rng(0)
 PAID = RANDOM.normal(size=400)
 PAID += 10 - PAID.mean()
 HELD = JudgedCases(PAID, PAID / 10)
-BELOW = first_candidate("climatology", HELD)
+BELOW = untested_candidate("climatology", None, HELD, "all start from it")
 
 
 def changed(cost: float, score: float, noise: float = 0.5, seed: int = 1) -> JudgedCases:
@@ -137,16 +136,16 @@ def weighed(*costs: float) -> tuple[Frontier, dict[float, JudgedCases]]:
 
 
 def test_the_decision_weight_that_is_selected_is_a_candidate() -> None:
-    judged, worth = weighed(-0.2, -0.8, -0.4)
-    candidate = decision_candidate(judged, worth, BELOW, HELD)
+    judged, _ = weighed(-0.2, -0.8, -0.4)
+    candidate = decision_candidate(judged, BELOW)
     assert (candidate.accepted, candidate.parameters, judged.chosen) == (True, {"decision weight": 0.6}, 0.6)
     assert candidate.cost == pytest.approx(HELD.cost.mean() - 0.8)
     assert "instead of 10" in candidate.why
 
 
 def test_of_weights_that_are_not_selected_the_cheapest_is_shown() -> None:
-    judged, worth = weighed(0.2, 0.1, 0.3)
-    candidate = decision_candidate(judged, worth, BELOW, HELD)
+    judged, _ = weighed(0.2, 0.1, 0.3)
+    candidate = decision_candidate(judged, BELOW)
     assert (candidate.accepted, candidate.parameters) == (False, {"decision weight": 0.6})
     assert candidate.why == "no decision weight is proven to be cheaper"
 
@@ -154,19 +153,19 @@ def test_of_weights_that_are_not_selected_the_cheapest_is_shown() -> None:
 def test_weights_that_forecast_the_same_are_told_together() -> None:
     _, worth = weighed(-0.8, 0.1, 0.3)
     worth[0.6] = worth[0.3]
-    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    candidate = decision_candidate(judged_weights(worth), BELOW)
     assert candidate.parameters == {"decision weight": 0.3, "the same at": "0.6"}
 
 
 def test_weights_that_all_failed() -> None:
     worth = dict.fromkeys(WEIGHTS, JudgedCases(PAID * np.nan, PAID * np.nan))
-    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    candidate = decision_candidate(judged_weights(worth), BELOW)
     assert (candidate.accepted, candidate.why, candidate.cost) == (False, "it failed", None)
 
 
 def test_weights_that_all_forecast_what_the_score_alone_does() -> None:
     worth = dict.fromkeys(WEIGHTS, HELD)
-    candidate = decision_candidate(judged_weights(worth), worth, BELOW, HELD)
+    candidate = decision_candidate(judged_weights(worth), BELOW)
     assert (candidate.accepted, candidate.why) == (False, "the model forecasts the same at every decision weight")
 
 
@@ -188,7 +187,7 @@ def test_the_highest_candidate_that_was_accepted_is_selected() -> None:
 
 
 def test_a_candidate_without_a_test() -> None:
-    candidate = unproven_candidate("linear", BELOW, changed(-0.5, 0.0), "12 cases are too few")
+    candidate = untested_candidate("linear", BELOW, changed(-0.5, 0.0), "12 cases are too few")
     assert (candidate.accepted, candidate.below, candidate.cost_change, candidate.why) == (
         True,
         "climatology",

@@ -9,7 +9,13 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import JudgedCandidate, JudgedCases, ModelSelection, candidate_on_test, first_candidate
+from stakes.evaluation.selection import (
+    JudgedCandidate,
+    JudgedCases,
+    ModelSelection,
+    candidate_on_test,
+    untested_candidate,
+)
 from stakes.forecasting.recalibration import judge_correction
 from stakes.reports.comparison import Comparison, comparison_of_correction
 
@@ -63,7 +69,7 @@ def invented_recalibration(
 
 def _selection(selected: str, raw: np.ndarray, corrected: np.ndarray, block: int) -> ModelSelection:
     worth = {"raw": JudgedCases(raw, raw), selected: JudgedCases(corrected, corrected)}
-    candidates = [first_candidate("raw", worth["raw"])]
+    candidates = [untested_candidate("raw", None, worth["raw"], "all start from it")]
     if selected != "raw":
         change = Difference(*(float((corrected - raw).mean()) + step for step in (0.0, -0.1, 0.1)))
         costs = float(corrected.mean())

@@ -1,7 +1,7 @@
 """Model selection: what each candidate and each decision weight costs on held-out cases, and which is selected."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -348,14 +348,14 @@ class JudgedCandidate:
     name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
     below: str | None  # the candidate it was compared with; None for the first
     parameters: dict[str, str | float]  # in what it differs from that, by name, such as the decision weight
-    cost: float | None  # its mean cost on the validation cases
-    score: float | None  # its mean score there
-    cost_change: Difference | None  # its cost less that of the candidate below, with an interval of its own
-    score_change: Difference | None  # its score less that, in per cent of it; None where that is 0
-    cost_bound: float | None  # what the change of the cost lies below, tested with all else; None where it was not
-    score_bound: float | None  # what the change of the score lies below, likewise, in the unit of the score
-    accepted: bool  # whether it replaced the one that was selected before it
-    why: str  # why or why not, in a few words
+    cost: float | None = None  # its mean cost on the validation cases
+    score: float | None = None  # its mean score there
+    cost_change: Difference | None = None  # its cost less that of the candidate below, with an interval of its own
+    score_change: Difference | None = None  # its score less that, in per cent of it; None where that is 0
+    cost_bound: float | None = None  # what the change of the cost lies below, tested with all else
+    score_bound: float | None = None  # what the change of the score lies below, likewise, in the unit of the score
+    accepted: bool = field(kw_only=True)  # whether it replaced the one that was selected before it
+    why: str = field(kw_only=True)  # why or why not, in a few words
 
     def __post_init__(self) -> None:
         for name in ("name", "below"):
@@ -511,19 +511,12 @@ def step_level(steps: int) -> float:
     return 1 - _FALSE_SELECTIONS / max(1, steps)
 
 
-def first_candidate(name: str, judged: JudgedCases) -> JudgedCandidate:
-    """The candidate that others are first compared with."""
-    return _candidate(name, None, {}, judged, None, None, None, accepted=True, why="all start from it")
-
-
-def unproven_candidate(name: str, below: JudgedCandidate, judged: JudgedCases, why: str) -> JudgedCandidate:
-    """A candidate that is selected without a test."""
-    return _candidate(name, below, {}, judged, None, None, None, accepted=True, why=why)
-
-
-def unjudged_candidate(name: str, below: JudgedCandidate, why: str) -> JudgedCandidate:
-    """A candidate without numbers, which is not selected."""
-    return JudgedCandidate(name, below.name, {}, None, None, None, None, None, None, accepted=False, why=why)
+def untested_candidate(
+    name: str, below: JudgedCandidate | None, worth: JudgedCases | None, why: str, *, accepted: bool = True
+) -> JudgedCandidate:
+    """A candidate that is selected, or not, without a test; without numbers where it was not judged."""
+    means = (None, None) if worth is None else (float(worth.cost.mean()), float(worth.score.mean()))
+    return JudgedCandidate(name, None if below is None else below.name, {}, *means, accepted=accepted, why=why)
 
 
 def judged_candidate(
@@ -540,16 +533,14 @@ def judged_candidate(
     """Try a candidate against the candidate selected so far.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
-    >>> base = first_candidate("climatology", JudgedCases(paid, paid))
+    >>> base = untested_candidate("climatology", None, JudgedCases(paid, paid), "all start from it")
     >>> cheaper = JudgedCases(0.9 * paid, paid)
     >>> judged_candidate("linear", cheaper, base, JudgedCases(paid, paid), block=1, level=0.99).accepted
     True
     """
     known = dict(parameters or {})
     if not all(np.isfinite(values).all() for values in candidate):
-        return JudgedCandidate(
-            name, below.name, known, None, None, None, None, None, None, accepted=False, why="it failed"
-        )
+        return JudgedCandidate(name, below.name, known, accepted=False, why="it failed")
     change = np.stack([candidate.cost - held.cost, candidate.score - held.score])
     cost_bound, score_bound = upper_bounds(change, block=min(block, len(held.cost)), level=level).tolist()
     resampling = Resampling(len(held.cost), block=min(block, len(held.cost)))
@@ -557,33 +548,35 @@ def judged_candidate(
     if presumed and not accepted and why != _SAME and change[1].mean() < 0:
         better = fixed_text(-100 * float(change[1].mean() / held.score.mean()), 1)
         accepted, why = True, f"its score was {better} % better, and it is left only with proof"
-    bounds = cost_bound, score_bound
-    return _candidate(name, below, known, candidate, (held, resampling), *bounds, accepted=accepted, why=why)
+    told = _Change.of(candidate, held, resampling)
+    return replace(
+        untested_candidate(name, below, candidate, why, accepted=accepted),
+        parameters=known,
+        cost_change=told.cost.interval(),
+        score_change=told.score_percent,
+        cost_bound=cost_bound,
+        score_bound=score_bound,
+    )
 
 
-def decision_candidate(
-    frontier: Frontier, candidates: Mapping[float, JudgedCases], below: JudgedCandidate, held: JudgedCases
-) -> JudgedCandidate:
+def decision_candidate(frontier: Frontier, below: JudgedCandidate) -> JudgedCandidate:
     """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a candidate."""
     weighted = [point for point in frontier.points if point.weight]
     sound = [point for point in weighted if not point.failed]
     if not sound:
         why = "it failed" if weighted else "the model forecasts the same at every decision weight"
-        return unjudged_candidate("decision", below, why)
+        return untested_candidate("decision", below, None, why, accepted=False)
     selected = next((point for point in sound if point.weight == frontier.chosen), None)
     shown = selected or min(sound, key=lambda point: point.cost or 0.0)
     parameters: dict[str, str | float] = {"decision weight": shown.weight}
     if shown.also:
         parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
-    resampling = Resampling(frontier.cases, block=frontier.block)
-    judged, bounds = (held, resampling), (shown.cost_bound, None)
     why = "no decision weight is proven to be cheaper"
-    if selected is not None and selected.cost_change is not None:
-        why = _cheaper(selected.cost_change, float(held.cost.mean()))
-    judged_cases = candidates[shown.weight]
-    return _candidate(
-        "decision", below, parameters, judged_cases, judged, *bounds, accepted=selected is not None, why=why
-    )
+    held = next(point.cost for point in frontier.points if not point.weight)
+    if selected is not None and selected.cost_change is not None and held is not None:
+        why = _cheaper(selected.cost_change, held)
+    numbers = shown.cost, shown.score, shown.cost_change, shown.score_change, shown.cost_bound
+    return JudgedCandidate("decision", below.name, parameters, *numbers, accepted=selected is not None, why=why)
 
 
 def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> TestedCandidate:
@@ -591,34 +584,6 @@ def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, blo
     resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
     change = resampling.mean((selected.cost - judged.cost)[None, None]).interval()
     return TestedCandidate(name, float(judged.cost.mean()), float(judged.score.mean()), change)
-
-
-def _candidate(
-    name: str,
-    below: JudgedCandidate | None,
-    parameters: dict[str, str | float],
-    judged: JudgedCases,
-    held: tuple[JudgedCases, Resampling] | None,
-    cost_bound: float | None,
-    score_bound: float | None,
-    *,
-    accepted: bool,
-    why: str,
-) -> JudgedCandidate:
-    change = None if held is None else _Change.of(judged, *held)
-    return JudgedCandidate(
-        name,
-        None if below is None else below.name,
-        parameters,
-        float(judged.cost.mean()),
-        float(judged.score.mean()),
-        None if change is None else change.cost.interval(),
-        None if change is None else change.score_percent,
-        cost_bound,
-        score_bound,
-        accepted=accepted,
-        why=why,
-    )
 
 
 def _verdict(

@@ -22,7 +22,7 @@ from stakes.forecasting.recalibration import (
     learned,
     trained_on_decision,
 )
-from stakes.forecasting.selection import Candidate, CandidateSelection, CaseNumbers, Fold, rolling_folds
+from stakes.forecasting.selection import START, Candidate, CandidateSelection, CaseNumbers, Fold, rolling_folds
 
 _BLOCKS = 5
 _HALF_LIVES = (30.0, 90.0, 365.0)  # days
@@ -128,12 +128,12 @@ class CorrectionSelection:
     def run(self) -> Recalibrated:
         """All candidates in order; the forecast as it came where nothing can be proven."""
         engine, point = self.engine, self.past.is_point
-        engine.begin("raw", self._trial(CorrectionPlan(dependence="members")))
+        engine.add("raw", self._trial(CorrectionPlan(dependence="members")), START)
         mended = CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence)
         if engine.too_few:
             stays = "but a point forecast must learn from past errors how unsure it is"
             why = f"{engine.too_few}, {stays}" if point else f"{engine.too_few}: the forecast stays as it came"
-            engine.add_unproven("bias_and_spread", self._trial(mended), why, accepted=point)
+            engine.add("bias_and_spread", self._trial(mended), why, accepted=point)
             return self._result()
         engine.try_one("bias_and_spread", self._trial(mended), presumed=point)
         engine.try_one("linear", self._trial(self._changed("linear", margins="linear")))

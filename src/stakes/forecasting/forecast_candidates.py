@@ -24,7 +24,7 @@ from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.fitted_forecast import PooledForecast, Which
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
 from stakes.forecasting.recalibration import proven_correction
-from stakes.forecasting.selection import Candidate, CandidateSelection, rolling_folds, weight_frontier
+from stakes.forecasting.selection import START, Candidate, CandidateSelection, rolling_folds, weight_frontier
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import realised_costs
 from stakes.scores.mixture import score_weights
@@ -244,10 +244,10 @@ class ForecastSelection:
         engine = CandidateSelection(self._judged, judged, block, steps, parameters.tolerance)
         constant, straight = plan_fit(parameters, self.rows, "climatology"), plan_fit(parameters, self.rows, "linear")
         trade_off = None
-        engine.begin("climatology", self._trained(constant, "climatology"))
+        engine.add("climatology", self._trained(constant, "climatology"), START)
         linear = self._trained(straight, "linear")
         if engine.too_few:
-            engine.add_unproven("linear", linear, f"{engine.too_few}: it is the safe choice")
+            engine.add("linear", linear, f"{engine.too_few}: it is the safe choice")
             return self._found(engine, None, None)
         engine.try_one("linear", linear, presumed=True)
         network = self._trained(self.network, "network")
@@ -261,7 +261,7 @@ class ForecastSelection:
             trials = self._trained_weights(network.planned, weights, "decision")
             trade_off = engine.try_weights(trials)
         if self.why_no_decision:
-            engine.add_unjudged("decision", self.why_no_decision)
+            engine.add("decision", None, self.why_no_decision, accepted=False)
         return self._found(engine, network, trade_off)
 
     def _weights_alone(self) -> FoundForecast:

@@ -19,7 +19,7 @@ from stakes.errors import ShapeError
 from stakes.evaluation.case_metrics import climatology_cost, part_by_part, require_finite_costs, todays_cost
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection import JudgedCases, first_candidate, judged_candidate, too_few_to_choose
+from stakes.evaluation.selection import JudgedCases, judged_candidate, too_few_to_choose, untested_candidate
 from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
 from stakes.forecasting.corrections import (
     ORIGINS,
@@ -220,7 +220,7 @@ def proven_correction(
     known, seen = members.double().numpy(), outcome.double().numpy()
     mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
     before, after = (_judged(cost, each, outcome) for each in (members, mended))
-    below = first_candidate("raw", before)
+    below = untested_candidate("raw", None, before, "all start from it")
     change = judged_candidate("recent_errors", after, below, before, block=block, level=_PROVEN)
     return Correction.fit(known, seen) if change.accepted else None
 

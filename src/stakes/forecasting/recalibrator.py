@@ -1,5 +1,6 @@
 """The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -32,41 +33,38 @@ from stakes.training.weight_search import one_thread
 Floats = NDArray[np.float64]
 
 
+_BESIDE = ("weights", "times", "issued", "leads", "sites", "features")
+
+
 def given_of_arrays(
     X: Any,
     y: Any,
-    *,
-    weights: Any,
-    times: Any,
-    issued: Any,
-    leads: Any,
-    sites: Any,
-    features: Any,
+    beside: Mapping[str, Any],
     targets: tuple[str, ...] = (),
     bounds: Pair | Literal["auto"] | None = "auto",
     cost: object = None,
 ) -> ForecastSet:
-    """The forecasts, and what happened, as `stakes.Recalibrator` takes them."""
-    beside = {
-        "weights": weights, "times": times, "issued": issued, "leads": leads, "sites": sites, "features": features
-    }  # fmt: skip
+    """The forecasts, what happened, and what is known beside them, as `stakes.Recalibrator` takes them."""
+    if unknown := set(beside) - set(_BESIDE):
+        raise TypeError(f"there is no {', '.join(sorted(unknown))} beside forecasts, only {', '.join(_BESIDE)}")
+    given = dict.fromkeys(_BESIDE) | dict(beside)
     outcomes, names = _outcomes(y)
     if isinstance(X, ForecastSet):
-        if said := [name for name, value in beside.items() if value is not None]:
+        if said := [name for name, value in given.items() if value is not None]:
             raise SettingError(f"{said[0]} must stand within the ForecastSet that X is, not beside it")
         return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
     notes: tuple[str, ...] = ()
     if isinstance(table, pd.DataFrame):
-        members, weights, notes = _of_table(table, targets or names, weights, bounds, cost)
+        members, given["weights"], notes = _of_table(table, targets or names, given["weights"], bounds, cost)
     else:
         members = _of_array(np.asarray(table), width)
-    if leads is not None and np.ndim(leads) == 0:
-        leads = np.full(len(members), leads)
+    if given["leads"] is not None and np.ndim(given["leads"]) == 0:
+        given["leads"] = np.full(len(members), given["leads"])
     return ForecastSet(
         members,
-        **(beside | {"weights": weights, "leads": leads}),
+        **given,
         targets=targets or names or outcome_names(None, members.shape[2]),
         index=table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(members), name="row"),
         outcomes=outcomes,
@@ -210,7 +208,8 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         """
         require_cost(self.cost)
         refuse_range(self.cost)  # at once, rather than after all has been learned
-        past = self._given(X, y, weights, times, issued, leads, sites, features)
+        beside = dict(zip(_BESIDE, (weights, times, issued, leads, sites, features), strict=True))
+        past = given_of_arrays(X, y, beside, (), self.outcome_bounds, self.cost)
         if past.outcomes is None:
             raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
         told = forecast_leaks(past)
@@ -295,27 +294,7 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         given = {each.name: getattr(self, each.name) for each in fields(RecalibratorSettings)}
         return RecalibratorSettings(**given | {"decision_weights": decision_weights, "gap": gap})
 
-    def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> ForecastSet:
+    def _known(self, X: Any, y: Any, beside: Mapping[str, Any]) -> ForecastSet:
         check_is_fitted(self, "state_")
-        return self._given(X, y, **(dict.fromkeys(_BESIDE) | beside))
-
-    def _given(
-        self, X: Any, y: Any, weights: Any, times: Any, issued: Any, leads: Any, sites: Any, features: Any
-    ) -> ForecastSet:
-        fitted: Correction | None = getattr(self, "state_", None) if y is None else None
-        return given_of_arrays(
-            X,
-            y,
-            weights=weights,
-            times=times,
-            issued=issued,
-            leads=leads,
-            sites=sites,
-            features=features,
-            targets=() if fitted is None else fitted.targets,
-            bounds=self.outcome_bounds,
-            cost=self.cost,
-        )
-
-
-_BESIDE = ("weights", "times", "issued", "leads", "sites", "features")
+        targets = () if y is not None else self.state_.targets
+        return given_of_arrays(X, y, beside, targets, self.outcome_bounds, self.cost)

@@ -16,19 +16,21 @@ from stakes.evaluation.selection import (
     JudgedCases,
     ModelSelection,
     decision_candidate,
-    first_candidate,
     frontier,
     judged_candidate,
     step_level,
     too_few_to_choose,
-    unjudged_candidate,
-    unproven_candidate,
+    untested_candidate,
 )
 
 CaseNumbers = NDArray[np.int64]
 Cases = TypeVar("Cases", bound=Any)
 Fitted = TypeVar("Fitted")
 Trial = TypeVar("Trial")
+
+
+START = "all start from it"
+"""Why the first candidate is selected."""
 
 
 class Fold(NamedTuple):
@@ -103,20 +105,10 @@ class CandidateSelection(Generic[Trial]):
         """Why so few cases prove nothing, for people; empty where they may."""
         return too_few_to_choose(self.cases, self.block).replace("choose a decision weight by", "prove anything by")
 
-    def begin(self, name: str, trial: Trial) -> None:
-        """The candidate that others are compared with first."""
-        worth = self.judge(trial)
-        self._add(first_candidate(name, worth), trial, worth)
-
-    def add_unproven(self, name: str, trial: Trial, why: str, *, accepted: bool = True) -> None:
-        """A candidate that is selected, or not, without a test."""
-        worth = self.judge(trial)
-        candidate = unproven_candidate(name, self.selected, worth, why)
-        self._add(replace(candidate, accepted=accepted), trial, worth)
-
-    def add_unjudged(self, name: str, why: str) -> None:
-        """A candidate that was not fitted."""
-        self.candidates.append(unjudged_candidate(name, self.selected, why))
+    def add(self, name: str, trial: Trial | None, why: str, *, accepted: bool = True) -> None:
+        """A candidate that is selected, or not, without a test; without numbers where it was not fitted."""
+        worth, below = None if trial is None else self.judge(trial), self.selected if self.candidates else None
+        self._add(untested_candidate(name, below, worth, why, accepted=accepted), trial, worth)
 
     def try_one(
         self,
@@ -149,18 +141,15 @@ class CandidateSelection(Generic[Trial]):
         held = self._worth[self.selected.name]
         worth = {weight: self.judge(trial) for weight, trial in trials.items()}
         judged = weight_frontier({0.0: held, **worth}, self.block, self.tolerance, self.level)
-        candidate = decision_candidate(judged, worth, self.selected, held)
+        candidate = decision_candidate(judged, self.selected)
         if or_better_score and not candidate.accepted:
             others = [
                 self._tested("decision", each, {"decision weight": weight}, False) for weight, each in worth.items()
             ]
             proven = [each for each in others if each.accepted]
             candidate = min(proven, key=lambda each: each.cost or 0.0, default=candidate)
-        if "decision weight" in candidate.parameters:
-            weight = float(candidate.parameters["decision weight"])
-            self._add(candidate, trials[weight], worth[weight])
-        else:
-            self.candidates.append(candidate)
+        weight = float(candidate.parameters.get("decision weight", 0))
+        self._add(candidate, trials.get(weight), worth.get(weight))
         return judged
 
     def result(self) -> ModelSelection:
@@ -181,9 +170,10 @@ class CandidateSelection(Generic[Trial]):
             presumed=presumed,
         )
 
-    def _add(self, candidate: JudgedCandidate, trial: Trial, worth: JudgedCases) -> bool:
+    def _add(self, candidate: JudgedCandidate, trial: Trial | None, worth: JudgedCases | None) -> bool:
         self.candidates.append(candidate)
-        self.trials[candidate.name], self._worth[candidate.name] = trial, worth
+        if trial is not None and worth is not None:
+            self.trials[candidate.name], self._worth[candidate.name] = trial, worth
         return candidate.accepted
 
 
