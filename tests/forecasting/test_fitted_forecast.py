@@ -1,5 +1,8 @@
 """A fitted forecast answers as the estimator that fitted it, and refuses what is not of its fit."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,28 +27,21 @@ def fitted(request: pytest.FixtureRequest) -> DecisionAwareForecaster:
     return few.fit(features, features.mean(axis=1) + random.normal(0, 0.1, 120))
 
 
-def test_it_answers_as_the_estimator(fitted: DecisionAwareForecaster) -> None:
-    forecast, random = fitted.forecast_, np.random.default_rng(1)
+def test_it_answers_without_the_estimator(fitted: DecisionAwareForecaster) -> None:
+    forecast, random = pickle.loads(pickle.dumps(fitted.forecast_)), np.random.default_rng(1)
     features = pd.DataFrame(random.uniform(size=(30, 2)), columns=["wind", "temp"])
-    y = features.mean(axis=1)
     given = None if forecast.state.ranged is None else {"penalty": 4.0}
-    for name in ("sample", "predict"):
-        ours, theirs = (getattr(each, name)(features, cost_parameters=given) for each in (forecast, fitted))
-        np.testing.assert_array_equal(ours, theirs)
-    levels = [0.1, 0.9]
     np.testing.assert_array_equal(
-        forecast.predict_quantiles(features, levels, cost_parameters=given),
-        fitted.predict_quantiles(features, levels, cost_parameters=given),
+        *(each.sample(features, cost_parameters=given) for each in (forecast, fitted)), strict=True
     )
-    for name in ("action", "expected_cost", "certified"):
-        ours, theirs = (getattr(each.solve(features, cost_parameters=given), name) for each in (forecast, fitted))
-        np.testing.assert_array_equal(ours, theirs)
-    for which in ("chosen", "baseline", "climatology"):
-        np.testing.assert_array_equal(
-            forecast.realised_cost(features, y, which), fitted.realised_cost(features, y, which)
-        )
-    assert forecast.score(features, y) == fitted.score(features, y)
-    pd.testing.assert_frame_equal(forecast.evaluate(features, y, times=None), fitted.evaluate(features, y, times=None))
+    np.testing.assert_array_equal(*(each.decide(features, cost_parameters=given) for each in (forecast, fitted)))
+    assert forecast.score(features, features.mean(axis=1)) == fitted.score(features, features.mean(axis=1))
+
+
+def test_the_forecast_of_an_estimator_is_for_what_is_asked_of_it_now(fitted: DecisionAwareForecaster) -> None:
+    other = copy.deepcopy(fitted).set_params(members=7, block=3)
+    assert (other.forecast.state.members, other.forecast.state.block) == (7, 3)
+    assert fitted.forecast_.state.members == other.forecast_.state.members == 20
 
 
 @pytest.mark.parametrize(
