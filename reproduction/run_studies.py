@@ -25,11 +25,11 @@ from reproduction.study_collection import Studies
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StudyError
+from stakes.evaluation.headroom import PolicySettings, train_policy
 from stakes.evaluation.study import Study
 from stakes.files import read_json, write_json
 from stakes.settings import canonical_text, to_plain
 from stakes.training.execution import Execution
-from stakes.training.policy import PolicySettings, train_policy
 
 _SETTINGS = PolicySettings(epochs=200, patience=40)
 

@@ -11,9 +11,8 @@ import torch
 import stakes
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
-from stakes.evaluation.headroom import headroom
+from stakes.evaluation.headroom import PolicySettings, headroom, train_policy
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
-from stakes.training.policy import PolicySettings, train_policy
 
 COST = stakes.ShortfallCost(5.0)
 FEW = PolicySettings(hidden=16, layers=2, epochs=30, patience=30)

@@ -8,7 +8,7 @@ from torch import Tensor
 from stakes import ImbalanceCost, NewsvendorCost, ProtectionCost, ShortfallCost, cost_function, optimal_action
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.training.policy import Policy, PolicySettings, train_policy
+from stakes.evaluation.headroom import Policy, PolicySettings, train_policy
 
 SETTINGS = PolicySettings(hidden=8, layers=2, epochs=60, batch=500, learning_rate=0.02, patience=10)
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter, Token
 
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
-from stakes.workflows.fit_settings import FitSettings
+from stakes.forecasting.parameters import FitSettings
 
 if TYPE_CHECKING:
     from stakes.costs.cost import Cost

@@ -130,7 +130,8 @@ def warm_start(parameters: ForecasterParameters, kind: ForecastKind, forecasts: 
 
 def _pooled(planned: PlannedFit, fitted: FittedWeight) -> PooledForecast:
     plan = planned.training
-    place_models(fitted.models, planned.trees)
+    if planned.trees is not None:
+        place_models(fitted.models, planned.trees)
     return PooledForecast(fitted.models, plan.noise_seed, plan.column, plan.bounds)
 
 

@@ -28,6 +28,7 @@ from stakes.data.case_table import (
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import headroom as policy_headroom
+from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
 from stakes.forecasting.fitted_forecast import (
@@ -46,18 +47,11 @@ from stakes.forecasting.forecast_candidates import (
 )
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
 from stakes.scores.decision_score import climatology_action
-from stakes.training.policy import require_one_action
 from stakes.training.settings import RefitSchedule, resolved_device
 
 Floats = NDArray[np.float64]
 
 _SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
-
-
-def require_one_decision_maker(cost: object) -> None:
-    """Raise where a parameter of the cost is a range, since headroom is that of one decision maker."""
-    if (ranged := ranged_parameter(cost)) is not None:
-        raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
 
 
 class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -250,7 +244,6 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             times: When these happened (n,); None if it is not known.
         """
         require_one_action(self.cost)
-        require_one_decision_maker(self.cost)
         other = clone(self)
         planned, paid = costs_by_score_alone(ForecastTraining(other.parameters), other._rows(X, y, times))
         plan, block, judged = planned.training, planned.block, planned.validation.rows(planned.judged_rows)

@@ -25,21 +25,21 @@ from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
+from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.selection import Headroom, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
 from stakes.forecasting.corrections import correction_sentence
-from stakes.forecasting.forecaster import DecisionAwareForecaster, require_one_decision_maker
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.parameters import FitSettings
 from stakes.reports.comparison import EVALUATION, Comparison, comparison_of_bundle, comparison_of_fit
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import from_plain, to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
-from stakes.training.policy import require_one_action
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
-from stakes.workflows.fit_settings import FitSettings
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
 
@@ -102,7 +102,6 @@ def run_fit(
     record = request_record(request, inputs.spec, inputs.sha256)
     if headroom_only:
         require_one_action(inputs.cost)
-        require_one_decision_maker(inputs.cost)
     many = vector_cost(inputs.cost) is not None or inputs.spec.ranged is not None
     headroom = headroom and not many  # parts, or decision makers, of which it is not known
     _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder

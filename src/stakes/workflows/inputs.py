@@ -21,11 +21,10 @@ from stakes.evaluation.case_metrics import todays_cost, todays_notes
 from stakes.evaluation.selection import too_few_to_choose
 from stakes.files import content_digest, read_json, write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.forecasting.parameters import ForecastSettings
+from stakes.forecasting.parameters import FitSettings, ForecastSettings
 from stakes.forecasting.plan import divided_rows
 from stakes.settings import canonical_text, from_plain, shown, to_plain
 from stakes.training.execution import Execution
-from stakes.workflows.fit_settings import FitSettings
 
 _KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
 
