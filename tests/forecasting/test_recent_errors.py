@@ -12,8 +12,8 @@ import stakes
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
+from stakes.evaluation.selection import Candidate
 from stakes.forecasting.forecast_candidates import recent_corrections
-from stakes.forecasting.selection import Candidate
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 TIMES = torch.arange(100.0)[:, None]

@@ -11,7 +11,17 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import JudgedCases, ModelSelection, candidate_on_test
+from stakes.evaluation.selection import (
+    START,
+    Candidate,
+    CandidateSelection,
+    CaseNumbers,
+    Fold,
+    JudgedCases,
+    ModelSelection,
+    candidate_on_test,
+    rolling_folds,
+)
 from stakes.forecasting.corrections import CorrectedMembers, Correction, CorrectionPlan, case_weights, form_of
 from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.parameters import RecalibratorSettings
@@ -22,7 +32,6 @@ from stakes.forecasting.recalibration import (
     learned,
     trained_on_decision,
 )
-from stakes.forecasting.selection import START, Candidate, CandidateSelection, CaseNumbers, Fold, rolling_folds
 
 _BLOCKS = 5
 _HALF_LIVES = (30.0, 90.0, 365.0)  # days

@@ -18,13 +18,21 @@ from stakes.costs.cost import total_of
 from stakes.data.case_table import CaseTable
 from stakes.data.forecasts.quantiles import within_bounds
 from stakes.errors import StakesError
-from stakes.evaluation.selection import Frontier, JudgedCases, ModelSelection
+from stakes.evaluation.selection import (
+    START,
+    Candidate,
+    CandidateSelection,
+    Frontier,
+    JudgedCases,
+    ModelSelection,
+    rolling_folds,
+    weight_frontier,
+)
 from stakes.forecasting.corrections import ORIGINS, Correction, corrected_in_time
 from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.fitted_forecast import PooledForecast, Which
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
 from stakes.forecasting.recalibration import proven_correction
-from stakes.forecasting.selection import START, Candidate, CandidateSelection, rolling_folds, weight_frontier
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import realised_costs
 from stakes.scores.mixture import score_weights
