@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta, expon, norm
 
 import stakes
-from stakes.data.forecasts.quantiles import (
-    OutcomeBounds,
-    checked_levels,
-    given_bounds,
-    outcome_bounds,
-    quantile_members,
-    weighted_quantiles,
-    within,
-    written_pair,
-)
+from stakes.data.forecasts.quantiles import checked_levels, quantile_members, weighted_quantiles
+from stakes.data.outcome_bounds import OutcomeBounds, given_bounds, outcome_bounds, within, written_pair
 from stakes.errors import SettingError, ShapeError
 from stakes.settings import from_plain, to_plain
 

@@ -64,7 +64,7 @@ def recalibrate(
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_fit
-    from stakes.data.forecasts.quantiles import written_pair
+    from stakes.data.outcome_bounds import written_pair
     from stakes.forecasting.parameters import RecalibratorSettings
     from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 

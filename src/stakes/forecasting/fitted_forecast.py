@@ -18,7 +18,7 @@ from stakes.argument_checks import require_count, require_decision_weight, whole
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
 from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
-from stakes.data.forecasts.quantiles import OutcomeBounds
+from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.intervals import block_length

@@ -16,7 +16,7 @@ from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import total_of
 from stakes.data.case_table import CaseTable
-from stakes.data.forecasts.quantiles import within_bounds
+from stakes.data.outcome_bounds import within_bounds
 from stakes.errors import StakesError
 from stakes.evaluation.selection import (
     START,

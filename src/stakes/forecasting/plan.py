@@ -16,7 +16,7 @@ from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.data.forecasts.layout import Pair
-from stakes.data.forecasts.quantiles import outcome_bounds
+from stakes.data.outcome_bounds import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length

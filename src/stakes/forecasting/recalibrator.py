@@ -18,8 +18,9 @@ from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
-from stakes.data.forecasts.quantiles import outcome_bounds, weighted_vectors
+from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
+from stakes.data.outcome_bounds import outcome_bounds
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection

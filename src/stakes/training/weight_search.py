@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.case_table import CaseTable
-from stakes.data.forecasts.quantiles import OutcomeBounds
+from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.models.sample_model import SampleModel
 from stakes.training.execution import stop_on_interrupt

@@ -245,7 +245,7 @@ def decide_grid(
 ) -> "tuple[Dataset, tuple[str, ...]]":
     """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user."""
     from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
-    from stakes.data.forecasts.quantiles import written_pair
+    from stakes.data.outcome_bounds import written_pair
     from stakes.forecasting.array_decisions import decide_array
 
     bounds, together = written_pair(layout.outcome_bounds), not layout.each_site

@@ -12,7 +12,7 @@ import pandas as pd
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_column import ParameterColumn
-from stakes.data.forecasts.quantiles import written_pair
+from stakes.data.outcome_bounds import written_pair
 from stakes.data.tables.columns import likely_directions
 from stakes.data.tables.files import read_table
 from stakes.data.tables.layout import TableCases, TableLayout, left_out_notes

@@ -35,14 +35,7 @@ from stakes.data.forecasts.columns import (
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.grids import array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.forecasts.layout import ForecastLayout, Pair, ReadAs
-from stakes.data.forecasts.quantiles import (
-    given_bounds,
-    outcome_bounds,
-    quantile_bounds,
-    weighted_quantiles,
-    within,
-    written_pair,
-)
+from stakes.data.forecasts.quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.forecasts.tables import (
     ROW,
     CaseRows,
@@ -52,6 +45,7 @@ from stakes.data.forecasts.tables import (
     table_forecast,
     time_level,
 )
+from stakes.data.outcome_bounds import given_bounds, outcome_bounds, within, written_pair
 from stakes.data.tables.columns import column_numbers, column_times, numeric_columns, require_columns
 from stakes.data.tables.files import CsvOptions, is_dataset, read_table
 from stakes.data.tables.gridded_files import open_dataset
