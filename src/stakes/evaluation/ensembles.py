@@ -85,7 +85,7 @@ def evaluate_table(
     if named and not may_be_members(named):
         raise ShapeError(
             f"members has columns named as quantiles, {named[0].column} to {named[-1].column}, which are not equally "
-            "likely; rename them if they are members, or else decide by stakes.data.forecasts.quantiles"
+            "likely; rename them if they are members, or make members of them by stakes.quantile_members"
         )
     wanted, given = members.index, outcome.index
     if not wanted.equals(given):
