@@ -27,6 +27,10 @@ class Trainings(Candidate[CaseTable, int]):
     def __init__(self, *which: str) -> None:
         self.which, self.known = which or ("chosen",), []
 
+    @property
+    def name(self) -> str:
+        return "linear"
+
     def fit(self, cases: CaseTable, like: int | None = None) -> int:
         self.known.append(len(cases))
         return len(cases)

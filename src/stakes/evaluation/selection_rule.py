@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -627,7 +627,17 @@ def _parameter_words(parameters: Mapping[str, str | float]) -> str:
 CaseNumbers = NDArray[np.int64]
 Cases = TypeVar("Cases", bound=Any)
 Fitted = TypeVar("Fitted")
-Trial = TypeVar("Trial")
+
+
+class Named(Protocol):
+    """A candidate, or what was fitted for one."""
+
+    @property
+    def name(self) -> str:
+        """One of `CANDIDATES` or `CORRECTION_CANDIDATES`."""
+
+
+Trial = TypeVar("Trial", bound=Named)
 
 
 START = "all start from it"
@@ -657,6 +667,11 @@ def rolling_folds(
 
 class Candidate(ABC, Generic[Cases, Fitted]):
     """A way to forecast, before it is fitted: on all cases, or on those known before each fold."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """One of `CANDIDATES` or `CORRECTION_CANDIDATES`."""
 
     @abstractmethod
     def fit(self, cases: Cases, like: Fitted | None = None) -> Fitted:
@@ -706,14 +721,17 @@ class CandidateSelection(Generic[Trial]):
         """Why so few cases prove nothing, for people; empty where they may."""
         return too_few_to_choose(self.cases, self.block).replace("choose a decision weight by", "prove anything by")
 
-    def add(self, name: str, trial: Trial | None, why: str, *, accepted: bool = True) -> None:
-        """A candidate that is selected, or not, without a test; without numbers where it was not fitted."""
-        worth, below = None if trial is None else self.judge(trial), self.selected if self.candidates else None
-        self._add(untested_candidate(name, below, worth, why, accepted=accepted), trial, worth)
+    def add(self, trial: Trial, why: str, *, accepted: bool = True) -> None:
+        """A candidate that is selected, or not, without a test."""
+        worth, below = self.judge(trial), self.selected if self.candidates else None
+        self._add(untested_candidate(trial.name, below, worth, why, accepted=accepted), trial, worth)
+
+    def add_unfitted(self, name: str, why: str) -> None:
+        """A candidate without numbers."""
+        self.candidates.append(untested_candidate(name, self.selected, None, why, accepted=False))
 
     def try_one(
         self,
-        name: str,
         trial: Trial,
         parameters: Mapping[str, str | float] | None = None,
         *,
@@ -722,16 +740,17 @@ class CandidateSelection(Generic[Trial]):
     ) -> bool:
         """Whether a candidate is selected; an objection, asked for where it would be, speaks against it."""
         worth = self.judge(trial)
-        candidate = self._tested(name, worth, parameters, presumed)
+        candidate = self._tested(trial.name, worth, parameters, presumed)
         if candidate.accepted and (why := objection()):
             candidate = replace(candidate, accepted=False, why=why)
         return self._add(candidate, trial, worth)
 
-    def try_best(self, name: str, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
+    def try_best(self, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
         """The variant of the best score, of those that are proven where there are any."""
         worth = [self.judge(trial) for _, trial in trials]
         tested = [
-            self._tested(name, each, parameters, False) for each, (parameters, _) in zip(worth, trials, strict=True)
+            self._tested(trial.name, each, parameters, False)
+            for each, (parameters, trial) in zip(worth, trials, strict=True)
         ]
         proven = [place for place, candidate in enumerate(tested) if candidate.accepted] or range(len(tested))
         best = min(proven, key=lambda place: float(worth[place].score.mean()))

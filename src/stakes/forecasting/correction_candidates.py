@@ -86,6 +86,11 @@ class CorrectionCandidate(Candidate[ForecastSet, Correction]):
     bounds: tuple[Pair, ...]  # what each outcome cannot cross
     tell: Callable[[], None] = lambda: None  # called after each that is learned
 
+    @property
+    def name(self) -> str:
+        """That of its plan."""
+        return self.plan.candidate
+
     def fit(self, cases: ForecastSet, like: Correction | None = None) -> Correction:
         """What past cases teach."""
         state = learned(cases, self.plan, self.bounds, self.cost, like)
@@ -102,6 +107,10 @@ class _Trial(NamedTuple):
 
     candidate: CorrectionCandidate
     states: Sequence[Correction]
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name
 
     @property
     def plan(self) -> CorrectionPlan:
@@ -137,21 +146,21 @@ class CorrectionSelection:
     def run(self) -> Recalibrated:
         """All candidates in order; the forecast as it came where nothing can be proven."""
         engine, point = self.engine, self.past.is_point
-        engine.add("raw", self._trial(CorrectionPlan(dependence="members")), START)
+        engine.add(self._trial(CorrectionPlan(dependence="members")), START)
         mended = CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence)
         if engine.too_few:
             stays = "but a point forecast must learn from past errors how unsure it is"
             why = f"{engine.too_few}, {stays}" if point else f"{engine.too_few}: the forecast stays as it came"
-            engine.add("bias_and_spread", self._trial(mended), why, accepted=point)
+            engine.add(self._trial(mended), why, accepted=point)
             return self._result()
-        engine.try_one("bias_and_spread", self._trial(mended), presumed=point)
-        engine.try_one("linear", self._trial(self._changed("linear", margins="linear")))
+        engine.try_one(self._trial(mended), presumed=point)
+        engine.try_one(self._trial(self._changed("linear", margins="linear")))
         if self.half_lives:
             plans = {days: self._changed("recent_errors", half_life=days) for days in self.half_lives}
             variants = [({"half-life in days": days}, self._trial(plan)) for days, plan in plans.items()]
-            engine.try_best("recent_errors", variants)
+            engine.try_best(variants)
         if self.joined:
-            engine.try_one("dependence", self._trial(self._changed("dependence", dependence="errors")))
+            engine.try_one(self._trial(self._changed("dependence", dependence="errors")))
         if self.weights:
             self._try_decision()
         return self._result()

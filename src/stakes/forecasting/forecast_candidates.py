@@ -57,7 +57,7 @@ _STAGES = {
     "climatology": "climatology",
     "linear": "the linear forecast",
     "network": "the network on its score",
-    "total-score": "the network on the score of the total as well",
+    "total_score": "the network on the score of the total as well",
     "decision": "one network for each decision weight",
 }
 
@@ -98,6 +98,11 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
     schedule: RefitSchedule  # how long its models are to be trained
     forecasts: Forecasts
     trees: TreeLocation | None = None
+
+    @property
+    def name(self) -> str:
+        """What its models are."""
+        return self.kind
 
     def fit(self, cases: CaseTable, like: Forecasts | None = None) -> Forecasts:
         """Trained on these rows; a warm start goes on from the models there are."""
@@ -211,6 +216,7 @@ class FoundForecast(NamedTuple):
 class _Trial(NamedTuple):
     """Models that were trained for a candidate."""
 
+    name: str
     planned: PlannedFit
     fitted: FittedWeight
     forecast: PooledForecast
@@ -253,14 +259,14 @@ class ForecastSelection:
         engine = CandidateSelection(self._judged, judged, block, steps, parameters.tolerance)
         constant, straight = plan_fit(parameters, self.rows, "climatology"), plan_fit(parameters, self.rows, "linear")
         trade_off = None
-        engine.add("climatology", self._trained(constant, "climatology"), START)
+        engine.add(self._trained(constant, "climatology"), START)
         linear = self._trained(straight, "linear")
         if engine.too_few:
-            engine.add("linear", linear, f"{engine.too_few}: it is the safe choice")
+            engine.add(linear, f"{engine.too_few}: it is the safe choice")
             return self._found(engine, None, None)
-        engine.try_one("linear", linear, presumed=True)
+        engine.try_one(linear, presumed=True)
         network = self._trained(self.network, "network")
-        engine.try_one("network", network)
+        engine.try_one(network)
         if parameters.recent_errors:
             self._try_recent_errors(engine)
         if total:
@@ -270,7 +276,7 @@ class ForecastSelection:
             trials = self._trained_weights(network.planned, weights, "decision")
             trade_off = engine.try_weights(trials)
         if self.why_no_decision:
-            engine.add("decision", None, self.why_no_decision, accepted=False)
+            engine.add_unfitted("decision", self.why_no_decision)
         return self._found(engine, network, trade_off)
 
     def _weights_alone(self) -> FoundForecast:
@@ -296,10 +302,10 @@ class ForecastSelection:
     def _found(
         self, engine: CandidateSelection[_Trial], network: _Trial | None, trade_off: Frontier | None
     ) -> FoundForecast:
-        planned, fitted, forecast = engine.trial
+        name, planned, fitted, forecast = engine.trial
         beside = [network.fitted] if fitted.weight and network is not None else []
         selected = selected_forecast(self.training, planned, [*beside, fitted], fitted.weight)
-        if engine.selected.name == "recent_errors":
+        if name == "recent_errors":
             selected = selected.corrected(self.corrections or {})
         elif forecast.correction is not None:
             selected = selected.corrected(self._proven(selected, "recent-errors-selected"))
@@ -312,25 +318,25 @@ class ForecastSelection:
         below = engine.trial
         if len(self.validation) - self.lead < ORIGINS * LEAST_CASES:
             return
-        proven: dict[str, Mapping[Which, Correction | None]] = {}
 
         def objection() -> str:
             alone = selected_forecast(self.training, below.planned, [below.fitted], below.fitted.weight)
-            proven["corrections"] = self._proven(alone, "recent-errors")
-            if proven["corrections"].get("chosen") is not None:
+            self.corrections = self._proven(alone, "recent-errors")
+            if self.corrections.get("chosen") is not None:
                 return ""
             return "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
 
-        if engine.try_one("recent_errors", self._with_correction(below), objection=objection):
-            self.corrections = proven["corrections"]
+        corrected = self._with_correction(below)._replace(name="recent_errors")
+        if not engine.try_one(corrected, objection=objection):
+            self.corrections = None
 
     def _try_total_score(self, engine: CandidateSelection[_Trial], network: _Trial) -> _Trial:
         """The network that decision weights start from."""
         settings = self.network.training.settings
         mixture = ",".join(f"{name}={weight:g}" for name, weight in score_weights(settings.score).items()) + ",total=1"
         plan = replace(self.network.training, settings=replace(settings, score=mixture))
-        scored = self._trained(self.network._replace(training=plan), "total-score")
-        return scored if engine.try_one("total_score", scored, {"score": mixture}) else network
+        scored = self._trained(self.network._replace(training=plan), "total_score")
+        return scored if engine.try_one(scored, {"score": mixture}) else network
 
     # How a candidate is trained
 
@@ -347,7 +353,7 @@ class ForecastSelection:
         except StakesError:
             if planned.kind != "network":
                 raise
-        trials = {each.weight: _Trial(planned, each, _pooled(planned, each)) for each in fitted}
+        trials = {each.weight: _Trial(name, planned, each, _pooled(planned, each)) for each in fitted}
         if self.corrections is None:
             return trials
         return {weight: self._with_correction(trial) for weight, trial in trials.items()}
