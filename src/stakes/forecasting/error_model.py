@@ -406,6 +406,7 @@ _MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be 
 _MOST_CASES = 4000  # to learn from
 _CHOOSING_QUANTILES = 50
 _BEYOND = 0.5  # of the log scales seen
+_MOST_LOG_SCALE = 100.0  # either way: an outcome that is all but known would have a scale of 0
 _FAR_BEYOND = 50.0  # where nothing but a constant changes them
 _REPRESENTED = 50  # members, by which the shape of more is learned
 FitCoefficients = Callable[[LocationScaleCases, Family, Floats, Floats], Floats]
@@ -498,7 +499,8 @@ class _Problem(NamedTuple):
         model = replace(model, location=terms.coefficients(by_location), log_scale=terms.coefficients(by_log_scale))
         logs = model.location_and_log_scale(self.past, self.outcome, self.terms)[1]
         beyond = _BEYOND if len(terms.names) > 1 else _FAR_BEYOND
-        model = replace(model, log_scale_range=(float(logs.min()) - beyond, float(logs.max()) + beyond))
+        seen = np.clip([logs.min() - beyond, logs.max() + beyond], -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
+        model = replace(model, log_scale_range=(float(seen[0]), float(seen[1])))
         if not count:
             return model
         return replace(model, shape=tuple(self._shape(model, quantile_levels(count)).tolist()))
