@@ -40,10 +40,17 @@ EVERY_SETTING_CHANGED = (
         score="energy=1,total=0.5",
         decision_member_count=8,
     ),
-    ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4),
+    ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4, structured=True),
     LinearSettings(residuals=1, gap=2, constant=True),
     DiffusionSettings(
-        noise=1, hidden=2, layers=3, steps=4, endpoints="raw", prediction="target", decision_weighting="snr"
+        noise=1,
+        hidden=2,
+        layers=3,
+        steps=4,
+        endpoints="raw",
+        prediction="target",
+        decision_weighting="snr",
+        structured=True,
     ),
 )
 

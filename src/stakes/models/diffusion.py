@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from stakes.argument_checks import require_counts, require_one_of
 from stakes.errors import SettingError
 from stakes.models.networks import FiLMNetwork, sinusoidal_embedding
-from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once, draw_normal, draw_shared
+from stakes.models.noise import draw_normal, draw_shared, draw_structured
+from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 Prediction = Literal["epsilon", "target", "v"]
 """What the network emits; see `DiffusionModel`."""
@@ -63,6 +64,7 @@ class DiffusionModel(nn.Module):
             sqrt(s) epsilon - sqrt(1 - s) y_0.
         decision_weighting: How much the decision term counts at signal s: "paper" 1, "signal" s, "snr"
             min(1, s / (1 - s)).
+        structured: Whether the members of a training step are structured, as in `ImplicitModel`.
 
     >>> import torch, stakes
     >>> model = stakes.DiffusionModel(features=3, outcomes=2)
@@ -81,12 +83,14 @@ class DiffusionModel(nn.Module):
         endpoints: Literal["scaled", "raw"] = "scaled",
         prediction: Prediction = "v",
         decision_weighting: DecisionWeighting = "paper",
+        structured: bool = False,
     ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, noise=noise)
         require_one_of("prediction", prediction, get_args(Prediction))
         require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
         self.noise = noise
+        self.structured = structured
         self.outcomes = outcomes
         self.prediction: Prediction = prediction
         self.decision_weighting: DecisionWeighting = decision_weighting
@@ -127,8 +131,9 @@ class DiffusionModel(nn.Module):
             generator: What the noise is drawn from, on the model's device; None takes torch's global one.
         """
         like = self.outcome_scaling.mean
+        draw = draw_structured if self.structured else draw_normal
         return {
-            "members": draw_normal(like, cases, members, self.noise, generator=generator),
+            "members": draw(like, cases, members, self.noise, generator=generator),
             "target": draw_normal(like, cases, self.outcomes, generator=generator),
             "time": torch.rand(cases, generator=generator, device=like.device, dtype=like.dtype),
         }

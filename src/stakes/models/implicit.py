@@ -9,7 +9,8 @@ from torch.nn.functional import linear
 from stakes.argument_checks import require_count, require_counts
 from stakes.models.linear import factor_count, fit_linear_start, residual_factors
 from stakes.models.networks import Perceptron, linear_in_parts
-from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once, draw_normal, draw_shared
+from stakes.models.noise import draw_normal, draw_shared, draw_structured
+from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 _RATE = 0.1  # of the network's
 
@@ -86,6 +87,9 @@ class ImplicitModel(nn.Module):
             or beyond 64 outcomes 32 and D that it does not see.
         gap: How many rows on both sides of a held-out block the cross-validation of the linear part leaves out as well:
             those of the lead time.
+        structured: Whether the members of a training step are structured rather than independent: two independent sets,
+            each well spread, whose members take turns. The energy score must then be that "across" the sets, which a
+            decision-aware training by `stakes` sees to. `sample` draws independent members, or one shared set.
 
     >>> import torch, stakes
     >>> model = stakes.ImplicitModel(features=3, outcomes=2)
@@ -104,9 +108,11 @@ class ImplicitModel(nn.Module):
         layers: int = 5,
         linear: bool = False,
         gap: int = 0,
+        structured: bool = False,
     ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, noise=noise)
+        self.structured = structured
         self.register_module("linear", LinearPart(features, outcomes, gap) if linear else None)
         seen = noise if self.linear is None else noise + self.linear.seen
         self.noise = noise if self.linear is None else noise + self.linear.noise
@@ -152,7 +158,8 @@ class ImplicitModel(nn.Module):
             members: M, how many members each case gets.
             generator: What the noise is drawn from, on the model's device; None takes torch's global one.
         """
-        return {"members": self._draw(cases, members, generator)}
+        draw = draw_structured if self.structured else draw_normal
+        return {"members": draw(self.outcome_scaling.mean, cases, members, self.noise, generator=generator)}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """The members of one training step: standardised for the score, in physical units for the decision.
@@ -199,10 +206,7 @@ class ImplicitModel(nn.Module):
         for part in features.split(
             cases_at_once(self.network.widest, members, self.outcome_scaling.mean, memory_budget)
         ):
-            noise = self._draw(len(part), members, generator) if shared is None else shared
-            standardised = self(part, noise.expand(len(part), members, self.noise))
-            parts.append(self.outcome_scaling.restore(standardised))
+            shape = len(part), members, self.noise
+            noise = draw_normal(self.outcome_scaling.mean, *shape, generator=generator) if shared is None else shared
+            parts.append(self.outcome_scaling.restore(self(part, noise.expand(shape))))
         return torch.cat(parts)
-
-    def _draw(self, cases: int, members: int, generator: torch.Generator | None) -> Tensor:
-        return draw_normal(self.outcome_scaling.mean, cases, members, self.noise, generator=generator)

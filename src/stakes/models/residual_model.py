@@ -26,6 +26,11 @@ class ResidualModel(nn.Module):
         self.outcomes = outcomes
         self.location: Location | None = None
 
+    @property
+    def structured(self) -> bool:
+        """Whether the members of a training step are structured, as the model says."""
+        return bool(getattr(self.model, "structured", False))
+
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
         """Let the model take means and scales of what the location leaves."""
         self._inner.fit_scaling(features, outcome - self._located(features))

@@ -100,7 +100,6 @@ class SampleModel(Protocol):
         ...
 
 
-_ENOUGH_TO_BALANCE = 4  # members for each dimension of the noise
 _CACHE = 1 << 23  # bytes that the caches of a CPU hold
 _BATCH = 1 << 30  # bytes that fill an accelerator
 
@@ -110,25 +109,6 @@ def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | N
     if memory_budget is None:
         memory_budget = _CACHE if like.device.type == "cpu" else _BATCH
     return max(1, memory_budget // (3 * width * members * like.element_size()))
-
-
-def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:
-    """Standard normal numbers of the type and on the device of another tensor."""
-    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
-
-
-def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and covariance 1 where M is at least 4 K.
-
-    Otherwise the sampling error of this one draw would be in every forecast, and in the same direction. With fewer
-    members the noise is left as drawn: forcing it would change more than it mends.
-    """
-    drawn = draw_normal(like, 1, members, width, generator=generator)
-    if members < _ENOUGH_TO_BALANCE * width:
-        return drawn
-    centred = (drawn - drawn.mean(1, keepdim=True)).double()
-    factor = torch.linalg.cholesky(centred.mT @ centred / members)
-    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
 
 
 class Scaling(nn.Module):

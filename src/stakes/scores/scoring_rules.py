@@ -120,7 +120,7 @@ _weighted_pair_distances = register_operator(
 )
 
 
-Estimator = Literal["fair", "biased", "almost_fair"]
+Estimator = Literal["fair", "biased", "almost_fair", "across"]
 """How the distances between members are weighted; see `energy_score`."""
 
 
@@ -152,12 +152,14 @@ def energy_score(
 
     k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
     the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
-    no member can run away while the others hold.
+    no member can run away while the others hold. They assume independent members. "across" is for structured
+    members, two independent sets that take turns: half the mean distance between a member of one set and one of the
+    other is its last term. Its mean is that of "fair", whatever the members of a set have to do with each other.
 
     Args:
         samples: Members (..., M, D).
         outcome: Outcomes (..., D).
-        estimator: "fair", "biased" or "almost_fair", which sets k; only "biased" takes a single member.
+        estimator: "fair", "biased", "almost_fair" or "across"; only "biased" takes a single member.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1; the others ignore it.
         weights: w_m, what each member weighs, (..., M), not negative; only ratios matter. The score is then that of
             the weighted distribution, sum_m w_m |y_m - y| - sum_{m<j} w_m w_j |y_m - y_j|, and the estimator must be
@@ -179,6 +181,8 @@ def _energy_score(
     weights = relative_weights(weights, samples)
     deviations = samples - outcome[..., None, :]
     accuracy = mean_of_members(_norm(deviations), weights, -1)
+    if estimator == "across":
+        return accuracy - _mean_distance_across(deviations) / 2
     return accuracy - _distance_weight(samples.shape[-2], estimator, alpha) * pair_distance_sum(deviations, weights)
 
 
@@ -214,7 +218,7 @@ class EnergyScore(_EstimatedScore):
     """`energy_score` with its settings, as a scoring rule.
 
     Attributes:
-        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
@@ -234,7 +238,7 @@ class PointwiseCRPS(_EstimatedScore):
     For D = 1 it is the energy score. The outcomes should be of one scale, as those that a model standardises are.
 
     Attributes:
-        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
@@ -258,7 +262,7 @@ class ThresholdWeightedCRPS(_EstimatedScore):
     Attributes:
         threshold: Where the extremes begin, in the outcome's unit.
         side: Whether they lie "above" the threshold or "below" it.
-        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
@@ -325,7 +329,7 @@ class TotalCRPS(_EstimatedScore):
 
     Attributes:
         cost: The cost whose `total(outcome)` is scored; one that has none is refused.
-        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
@@ -352,6 +356,17 @@ def _norm(deviations: Tensor) -> Tensor:
     if deviations.shape[-1] == 1:
         return deviations.squeeze(-1).abs()
     return torch.linalg.vector_norm(deviations, dim=-1)
+
+
+def _mean_distance_across(samples: Tensor) -> Tensor:
+    """The mean distance between members at even and at odd places, (...)."""
+    members = samples.shape[-2]
+    if members == 1:
+        raise ShapeError('the "across" energy score needs at least two members, got M = 1; "biased" takes one')
+    even, odd = samples[..., 0::2, :], samples[..., 1::2, :]
+    if samples.shape[-1] == 1:
+        return (even - odd.mT).abs().mean((-2, -1))
+    return torch.cdist(even, odd, compute_mode="donot_use_mm_for_euclid_dist").mean((-2, -1))
 
 
 def _distance_weight(members: int, estimator: Estimator, alpha: float) -> float:

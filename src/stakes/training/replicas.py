@@ -24,7 +24,7 @@ from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.scores.decision_score import DecisionScore, climatology_action
 from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
-from stakes.scores.scoring_rules import ScoringRule, TotalCRPS, VariogramScore
+from stakes.scores.scoring_rules import Estimator, ScoringRule, TotalCRPS, VariogramScore
 from stakes.training.settings import TrainingSettings
 
 
@@ -352,14 +352,31 @@ class ReplicaStack:
                 "score total alone cannot train a diffusion model, whose chain needs the distribution of all outcomes; "
                 "mix it, as in energy=1,total=1"
             )
-        return named_score(weights, self.cost, self.settings.score_estimator)
+        return named_score(weights, self.cost, self.score_estimator)
+
+    @property
+    def structured(self) -> bool:
+        """Whether the members of a training step are structured: two independent sets that take turns."""
+        return bool(getattr(self.template.model, "structured", False))
+
+    @property
+    def fair_estimator(self) -> Estimator:
+        """The estimator of the energy score that is unbiased for the members there are."""
+        return "across" if self.structured else "fair"
+
+    @property
+    def score_estimator(self) -> Estimator:
+        """The estimator that the score is trained with."""
+        return self.fair_estimator if self.settings.score_estimator == "fair" else "biased"
 
     def _companion(self) -> ScoringRule:
         """What the score is mixed with."""
         if self.settings.companion == "decision":
+            if self.structured and self.settings.decision_estimator == "debiased":
+                raise SettingError("decision_estimator must be plain where members are structured")
             return DecisionScore(self.cost, self.settings.decision_estimator)
         if self.settings.companion == "crps_of_total":
-            return TotalCRPS(self.cost, self.settings.score_estimator)
+            return TotalCRPS(self.cost, self.score_estimator)
         sites = self.train.outcome.shape[-1]
         if sites < 2:
             raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")

@@ -118,6 +118,7 @@ class ImplicitSettings:
         layers: How many hidden layers there are.
         linear: Whether training starts from a linear forecast, as in `ImplicitModel`.
         gap: How many rows the cross-validation of the linear forecast leaves out beside a block, as in `ImplicitModel`.
+        structured: Whether the members of a training step are structured, as in `ImplicitModel`.
     """
 
     name: ClassVar[str] = "implicit"
@@ -126,6 +127,7 @@ class ImplicitSettings:
     layers: int = 5  # how many hidden layers there are
     linear: bool = False
     gap: int = 0
+    structured: bool = False
 
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers"):
@@ -139,7 +141,9 @@ class ImplicitSettings:
             features: How many features a case has.
             outcomes: How many outcomes a case has.
         """
-        return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap)
+        return ImplicitModel(
+            features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap, self.structured
+        )
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,7 @@ class DiffusionSettings:
         endpoints: "scaled" or "raw", as in `NoiseSchedule`.
         prediction: What the network emits, as in `DiffusionModel`.
         decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
+        structured: Whether the members of a training step are structured, as in `ImplicitModel`.
     """
 
     name: ClassVar[str] = "diffusion"
@@ -193,6 +198,7 @@ class DiffusionSettings:
     endpoints: Literal["scaled", "raw"] = "scaled"  # "scaled" or "raw", as in `NoiseSchedule`
     prediction: Prediction = "v"  # what the network emits, as in `DiffusionModel`
     decision_weighting: DecisionWeighting = "paper"
+    structured: bool = False
 
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers", "steps"):
@@ -218,6 +224,7 @@ class DiffusionSettings:
             self.endpoints,
             self.prediction,
             self.decision_weighting,
+            self.structured,
         )
 
 

@@ -17,7 +17,7 @@ from stakes.models.sample_model import TrainingDraw
 from stakes.scores.decision_score import realised_cost
 from stakes.scores.mixture import score_weights
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
-from stakes.scores.scoring_rules import energy_score
+from stakes.scores.scoring_rules import Estimator, energy_score
 from stakes.settings import from_plain, to_plain
 from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.progress import Observer, Phase, Progress, ReplicaRecord, Status, Trained
@@ -103,17 +103,20 @@ def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) ->
     drawn = stack.draws_with_features(parameters, stack.validation, members, "validation", deciding=scales is not None)
     for draw, features in drawn:
         with unwatched():
-            values = _values(stack.charged(objective, features), stack.column.cost(stack.cost, features), draw)
+            cost, charged = stack.column.cost(stack.cost, features), stack.charged(objective, features)
+            values = _values(charged, cost, draw, stack.fair_estimator)
         for name, value in values.items():
             sums[name] = sums.get(name, 0.0) + value.sum(-1)
     return {name: total / stack.validation.count for name, total in sums.items()}
 
 
-def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -> dict[str, Tensor]:
+def _values(
+    objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw, estimator: Estimator
+) -> dict[str, Tensor]:
     """What `validate` takes the mean of, case by case, (R, B)."""
     terms = objective(draw)
     members, outcome = draw.decision_members, draw.decision_outcome
-    values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome)}
+    values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome, estimator)}
     if terms.decision is None:
         return values
     decided = realised_cost(cost, members, outcome, thorough=False, certify=True)

@@ -16,7 +16,7 @@ from stakes import (
     ShortfallCost,
     TrainingDraw,
 )
-from stakes.models.sample_model import cases_at_once, draw_normal, draw_shared
+from stakes.models.sample_model import cases_at_once
 
 
 class Bootstrap(nn.Module):
@@ -85,25 +85,6 @@ def test_a_draw_passes_through_vmap() -> None:
 
 def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
-
-
-@pytest.mark.parametrize(("members", "width"), [(8, 2), (40, 8), (501, 3)])
-def test_shared_noise_of_enough_members_has_mean_zero_and_covariance_one(members: int, width: int) -> None:
-    noise = draw_shared(torch.zeros(1, dtype=torch.float64), members, width, seeded())
-    assert noise.shape == (1, members, width)
-    torch.testing.assert_close(noise.mean(1), torch.zeros(1, width, dtype=torch.float64), rtol=0.0, atol=1e-12)
-    covariance = noise[0].T @ noise[0] / members
-    torch.testing.assert_close(covariance, torch.eye(width, dtype=torch.float64), rtol=0.0, atol=1e-10)
-
-
-def test_balancing_is_a_linear_map_of_the_draw() -> None:
-    """The members keep their shape: no member is moved towards another one."""
-    like = torch.zeros(1, dtype=torch.float64)
-    drawn = draw_normal(like, 1, 20, 2, generator=seeded())[0]
-    balanced = draw_shared(like, 20, 2, seeded())[0]
-    centred = drawn - drawn.mean(0)
-    mixing = torch.linalg.lstsq(centred, balanced).solution
-    torch.testing.assert_close(centred @ mixing, balanced, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("device", "budget"), [("cpu", 8 << 20), ("meta", 1 << 30)])
