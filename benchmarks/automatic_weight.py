@@ -32,7 +32,7 @@ from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.evaluation.headroom import headroom
 from stakes.evaluation.intervals import Resampling, block_length
-from stakes.evaluation.selection_rule import Frontier, Headroom
+from stakes.evaluation.selection import Frontier, Headroom
 from stakes.models.ensemble import pooled_parts
 from stakes.settings import to_plain
 from stakes.training.processes import called_for_each

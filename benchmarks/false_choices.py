@@ -23,7 +23,7 @@ from scipy.signal import lfilter
 from benchmarks.timing import processor
 from stakes.data.case_table import alternate_blocks
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection_rule import frontier
+from stakes.evaluation.selection import frontier
 
 DAYS, HOURS, SKEWED = (20, 40, 60, 90, 180), (24, 48), (False, True)
 FIXED = (24,)  # blocks to compare the automatic ones with

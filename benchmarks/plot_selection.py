@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stakes.artifacts.fits import load_bundle
-from stakes.evaluation.selection_rule import ModelSelection, candidate_title
+from stakes.evaluation.selection import ModelSelection, candidate_title
 from stakes.reports.drawing import COLOURS, style, to_svg
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "selection.svg"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.evaluation.ensembles import evaluate_table as evaluate_table
     from stakes.evaluation.headroom import headroom as headroom
     from stakes.evaluation.intervals import paired_difference as paired_difference
-    from stakes.evaluation.selection_rule import frontier as frontier
+    from stakes.evaluation.selection import frontier as frontier
     from stakes.forecasting.array_decisions import decide_array as decide_array
     from stakes.forecasting.corrections import Correction as Correction
     from stakes.forecasting.corrections import corrected_in_time as corrected_in_time
@@ -137,7 +137,7 @@ _HOME = {
     "energy_score": "scores.scoring_rules",
     "evaluate": "evaluation.ensembles",
     "evaluate_table": "evaluation.ensembles",
-    "frontier": "evaluation.selection_rule",
+    "frontier": "evaluation.selection",
     "headroom": "evaluation.headroom",
     "limit_prices": "programs.shadow_prices",
     "load_bundle": "artifacts.fits",

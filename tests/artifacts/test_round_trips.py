@@ -20,7 +20,7 @@ from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.folder import is_saved, read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection_rule import Headroom
+from stakes.evaluation.selection import Headroom
 
 
 @pytest.mark.parametrize("kind", KINDS)

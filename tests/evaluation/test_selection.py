@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stakes.errors import SettingError
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     CANDIDATES,
     CORRECTION_CANDIDATES,
     Frontier,

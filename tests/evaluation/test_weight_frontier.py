@@ -12,7 +12,7 @@ from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, paired_difference
-from stakes.evaluation.selection_rule import FrontierPoint, frontier
+from stakes.evaluation.selection import FrontierPoint, frontier
 
 WEIGHTS = (0.0, 0.3, 0.6, 0.9)
 BASE = np.random.default_rng(0).gamma(2.0, size=400)

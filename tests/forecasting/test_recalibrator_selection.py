@@ -7,7 +7,7 @@ import numpy as np
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation import selection as selection
-from stakes.evaluation.selection_rule import judged_candidate
+from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting.correction_candidates import CorrectionSelection, Recalibrated, past_parts
 from stakes.forecasting.corrections import CorrectionPlan
 from stakes.forecasting.parameters import RecalibratorSettings

@@ -12,7 +12,7 @@ import stakes
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
-from stakes.evaluation.selection_rule import Candidate
+from stakes.evaluation.selection import Candidate
 from stakes.forecasting.forecast_candidates import recent_corrections
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 

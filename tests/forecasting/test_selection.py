@@ -12,7 +12,7 @@ from stakes.actions.check_cost import gradient_objection
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.data.case_table import CaseTable, neighbouring_sets
 from stakes.errors import InterruptedTraining
-from stakes.evaluation.selection_rule import CANDIDATES
+from stakes.evaluation.selection import CANDIDATES
 from stakes.models.linear import LinearModel
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 

@@ -15,7 +15,7 @@ from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     Frontier,
     Headroom,
     JudgedCandidate,

@@ -9,7 +9,7 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     JudgedCandidate,
     JudgedCases,
     ModelSelection,

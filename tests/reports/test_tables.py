@@ -9,7 +9,7 @@ from invented_fits import invented_fit
 from invented_recalibrations import invented_recalibration
 
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection_rule import CANDIDATES, CORRECTION_CANDIDATES, ModelSelection, candidate_title
+from stakes.evaluation.selection import CANDIDATES, CORRECTION_CANDIDATES, ModelSelection, candidate_title
 from stakes.reports.comparison import Comparison
 from stakes.reports.page import ShownCell, Table
 from stakes.reports.tables import (

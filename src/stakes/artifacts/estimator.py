@@ -10,7 +10,7 @@ import numpy as np
 from stakes.argument_checks import require_count
 from stakes.artifacts.fits import LibraryModel, require_at_most, require_small
 from stakes.errors import SettingError
-from stakes.evaluation.selection_rule import Frontier, ModelSelection
+from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation, based_model, simple_model

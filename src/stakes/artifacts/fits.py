@@ -31,7 +31,7 @@ from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
-from stakes.evaluation.selection_rule import Headroom
+from stakes.evaluation.selection import Headroom
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import JSON_LIMIT, check_sha256, read_bytes, write_atomically, write_json
 from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState

@@ -26,7 +26,7 @@ from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.stored_cases import read_kept
 from stakes.data.tables.files import write_table
 from stakes.errors import SettingError
-from stakes.evaluation.selection_rule import ModelSelection
+from stakes.evaluation.selection import ModelSelection
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
 from stakes.forecasting.corrections import Correction

@@ -21,7 +21,7 @@ from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection_rule import Headroom
+from stakes.evaluation.selection import Headroom
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
 from stakes.scores.decision_score import climatology_action, realised_costs

@@ -11,7 +11,7 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     START,
     Candidate,
     CandidateSelection,

@@ -64,7 +64,7 @@ and spread or by all that is known.
 class CorrectionPlan:
     """What is learned."""
 
-    candidate: str = "raw"  # its name, one of `stakes.evaluation.selection_rule.CORRECTION_CANDIDATES`
+    candidate: str = "raw"  # its name, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
     margins: Margins = "raw"
     dependence: Literal["members", "errors"] = "members"
     half_life: float | None = None  # after how many days a case counts half; None where all count alike

@@ -23,7 +23,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.evaluation.selection_rule import JudgedCases
+from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.models.ensemble import pooled_parts

@@ -18,7 +18,7 @@ from stakes.costs.cost import total_of
 from stakes.data.case_table import CaseTable
 from stakes.data.outcome_bounds import within_bounds
 from stakes.errors import StakesError
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     START,
     Candidate,
     CandidateSelection,

@@ -30,7 +30,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection_rule import Frontier, Headroom, ModelSelection, candidate_on_test
+from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
 from stakes.forecasting.fitted_forecast import (
     FittedForecast,
     ForecastAnswers,
@@ -80,7 +80,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
         decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
             all `weights` from one start; alternate blocks of the validation rows decide when to stop and which
-            weight to take (`stakes.evaluation.selection_rule`).
+            weight to take (`stakes.evaluation.selection`).
         conditioned: Whether models see the parameter of the cost that is a range, as one more feature, so that each
             decision maker has a forecast of their own; otherwise one forecast serves all alike.
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.

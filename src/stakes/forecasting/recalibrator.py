@@ -23,7 +23,7 @@ from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.data.outcome_bounds import outcome_bounds
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection_rule import ModelSelection
+from stakes.evaluation.selection import ModelSelection
 from stakes.forecasting.correction_candidates import CorrectionSelection, SelectionProgress
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.decisions import Decisions, solve_decisions
@@ -131,7 +131,7 @@ class RecalibratorParameters(RecalibratorSettings):
 class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
     """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
 
-    It selects among these candidates (`stakes.evaluation.selection_rule`): the forecast as it came; its bias and spread
+    It selects among these candidates (`stakes.evaluation.selection`): the forecast as it came; its bias and spread
     mended, by season, hour, lead and site where there are enough cases; further numbers of the forecast and features;
     newer errors that count more; the dependence of past errors between several outcomes; and training on the decision.
     Cases come in any order: errors that were not known yet when a forecast was issued never judge or correct it.

@@ -21,7 +21,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.selection_rule import Frontier, Headroom, ModelSelection, candidate_title
+from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.forecasting.corrections import ForecastForm

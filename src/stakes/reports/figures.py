@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection_rule import Frontier, ModelSelection, TestedCandidate, candidate_title
+from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
 from stakes.reports.comparison import (
     BY_FORECAST,
     BY_OUTCOME,

@@ -9,7 +9,7 @@ import numpy as np
 from stakes.artifacts.folder import record_file
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.errors import StakesError
-from stakes.evaluation.selection_rule import Frontier, candidate_words
+from stakes.evaluation.selection import Frontier, candidate_words
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.reports.comparison import Comparison, Floats
 from stakes.reports.cost_figures import cost_figure, parts_figure

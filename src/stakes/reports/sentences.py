@@ -13,7 +13,7 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ParameterRange
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling
-from stakes.evaluation.selection_rule import (
+from stakes.evaluation.selection import (
     JudgedCandidate,
     ModelSelection,
     TestedCandidate,

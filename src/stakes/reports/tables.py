@@ -9,7 +9,7 @@ import pandas as pd
 from stakes.costs.parameter_column import RangedParameter
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection_rule import Frontier, JudgedCandidate, ModelSelection, candidate_title
+from stakes.evaluation.selection import Frontier, JudgedCandidate, ModelSelection, candidate_title
 from stakes.evaluation.vector_cases import LimitWorth
 from stakes.reports.comparison import Comparison
 from stakes.reports.page import Cell, Column, ShownCell, Table

@@ -31,7 +31,7 @@ from stakes.data.tables.layout import TableLayout
 from stakes.data.tables.time_axis import to_utc
 from stakes.errors import SettingError, StakesError, did_you_mean, listed
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.selection_rule import candidate_title
+from stakes.evaluation.selection import candidate_title
 from stakes.forecasting.decisions import member_parts
 from stakes.forecasting.error_model import ForecastTerms
 from stakes.forecasting.fitted_forecast import FittedForecast, Which

@@ -27,7 +27,7 @@ from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
 from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection_rule import Headroom, ModelSelection
+from stakes.evaluation.selection import Headroom, ModelSelection
 from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
 from stakes.forecasting.corrections import correction_sentence

@@ -18,7 +18,7 @@ from stakes.data.tables.files import read_table
 from stakes.data.tables.layout import TableCases, TableLayout, left_out_notes
 from stakes.errors import SettingError, StakesError, TableError
 from stakes.evaluation.case_metrics import todays_cost, todays_notes
-from stakes.evaluation.selection_rule import too_few_to_choose
+from stakes.evaluation.selection import too_few_to_choose
 from stakes.files import content_digest, read_json, write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.parameters import FitSettings, ForecastSettings

@@ -36,7 +36,7 @@ from stakes.evaluation.case_metrics import (
     todays_notes,
 )
 from stakes.evaluation.intervals import block_length, paired_difference
-from stakes.evaluation.selection_rule import ModelSelection
+from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.correction_candidates import past_parts
 from stakes.forecasting.parameters import RecalibratorSettings
