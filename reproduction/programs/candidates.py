@@ -32,7 +32,7 @@ WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 RIDGE_CANDIDATES = ("ridge", "ridge recent", "ridge refit", "ridge train")
 """The candidates of ridge regression."""
 
-NETWORK = {"noise": 16, "hidden": 64, "layers": 3}
+NETWORK: Mapping[str, Any] = {"noise": 16, "hidden": 64, "layers": 3}
 """The size of every network."""
 
 LEARNING_RATE = 2e-3
