@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -10,13 +11,14 @@ from cyclopts import Parameter, Token
 
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
-from stakes.forecasting.parameters import FitSettings
+from stakes.forecasting.parameters import FitSettings, RecalibratorSettings
 
 if TYPE_CHECKING:
     from stakes.costs.cost import Cost
     from stakes.data.forecasts.forecast_set import ForecastSet
     from stakes.data.tables.files import CsvOptions
     from stakes.workflows.inputs import FitRequest
+    from stakes.workflows.recalibrate import RecalibrateRequest
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
@@ -98,8 +100,9 @@ def names(text: str | None) -> tuple[str, ...]:
 
 
 def numbers_of(field: str, text: str | None) -> tuple[float, ...]:
-    """The numbers in "0, 6, 24"."""
-    return tuple(number_of(field, part, "numbers separated by commas") for part in names(text))
+    """The numbers in "0, 6, 24"; no numbers in "none"."""
+    parts = () if text == "none" else names(text)
+    return tuple(number_of(field, part, "numbers separated by commas") for part in parts)
 
 
 def number_of(field: str, text: str, expected: str) -> float:
@@ -121,6 +124,13 @@ def _points(field: str, text: str) -> tuple[GridPoint, ...]:
     return tuple(points)
 
 
+def _whole_number_of(field: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingError(f"{field} must be auto or a whole number, got {text!r}") from None
+
+
 def number_or_name(_: str, text: str) -> float | str:
     """A number of hours, or the column that has them."""
     try:
@@ -136,6 +146,7 @@ _READERS: tuple[tuple[Any, Callable[[str, str], Any]], ...] = (
     (tuple[float, ...], numbers_of),
     (tuple[GridPoint, ...], _points),
     (float | Literal["auto"], lambda field, text: number_of(field, text, "auto or a number")),
+    (int | Literal["auto"], _whole_number_of),
     (str | float | None, number_or_name),
 )
 
@@ -145,19 +156,22 @@ def _reader(kind: Any) -> Callable[[str, str], Any] | None:
     return next((read for known, read in _READERS if known == kind or known in get_args(kind)), None)
 
 
-def flags_of(settings: type, methods: type, without: Sequence[str] = (), **others: Any) -> Any:
+def flags_of(methods: type, *settings: type, without: Sequence[str] = (), **others: Any) -> Any:
     """A dataclass of flags with these methods: one flag for each field of the settings, and others."""
-    hints, texts, made = get_type_hints(settings), _help(settings), []
-    for field in fields(settings):
-        kind, default = hints[field.name], field.default
-        if _reader(kind) is not None:
-            kind, default = (str, default) if isinstance(default, str) else (str | None, None)
-        about = whole(texts[field.name]) if kind in (int, int | None) else Parameter(help=texts[field.name])
-        if field.name not in without:
-            made.append((field.name, Annotated[kind, about], default))
-    made += [(name, kind, None) for name, kind in others.items()]
+    made: dict[str, tuple[Any, Any]] = {}
+    for each in settings:
+        hints, texts = get_type_hints(each), _help(each)
+        for field in fields(each):
+            if field.name in without or field.name in made:  # of which the first settings tell
+                continue
+            kind, default = hints[field.name], field.default
+            if _reader(kind) is not None:
+                kind, default = (str, default) if isinstance(default, str) else (str | None, None)
+            about = whole(texts[field.name]) if kind in (int, int | None) else Parameter(help=texts[field.name])
+            made[field.name] = Annotated[kind, about], default
+    flags = [(name, *each) for name, each in made.items()] + [(name, kind, None) for name, kind in others.items()]
     where = {"__module__": methods.__module__}  # in which cyclopts looks up annotations
-    return Parameter(name="*")(make_dataclass(methods.__name__, made, bases=(methods,), namespace=where, frozen=True))
+    return Parameter(name="*")(make_dataclass(methods.__name__, flags, bases=(methods,), namespace=where, frozen=True))
 
 
 def settings_of(flags: object, settings: type, without: Sequence[str] = ()) -> dict[str, Any]:
@@ -184,8 +198,6 @@ def _help(settings: type) -> Mapping[str, str]:
 
 
 # Forecasts that a user already has
-
-_LEARNED = ("outcomes", "own_file", "learned")  # of a layout, which no flag says
 
 
 class _FormatFlags:
@@ -225,13 +237,6 @@ class _FormatFlags:
         )
         return read_members(layout, self.members, outcomes, cost=cost, **self.csv)
 
-    def layout(self, outcome: str, columns: str | None) -> ForecastLayout:
-        """Which columns are what, in a file of forecasts or, where its `columns` are named, in the table of both."""
-        said = settings_of(self, ForecastLayout, _LEARNED)
-        if columns is not None:
-            said["columns"] = names(columns)
-        return ForecastLayout(**said, outcomes=names(outcome), own_file=columns is None)
-
 
 _MEMBERS = Annotated[
     Path | None,
@@ -242,10 +247,8 @@ _MEMBERS = Annotated[
 ]
 if TYPE_CHECKING:
     EnsembleFlags = _FormatFlags
-    LayoutFlags = _FormatFlags
 else:
-    EnsembleFlags = flags_of(ForecastFormat, _FormatFlags, members=_MEMBERS, separator=Separator, encoding=Encoding)
-    LayoutFlags = flags_of(ForecastLayout, _FormatFlags, _LEARNED, separator=Separator, encoding=Encoding)
+    EnsembleFlags = flags_of(_FormatFlags, ForecastFormat, members=_MEMBERS, separator=Separator, encoding=Encoding)
 NO_ENSEMBLE = EnsembleFlags()
 _OF_MEMBERS = [f"--{each.name.replace('_', '-')}" for each in fields(ForecastFormat)]
 ONLY_OF_MEMBERS = (
@@ -301,4 +304,63 @@ class _FitFlags:
 if TYPE_CHECKING:
     FitFlags = _FitFlags
 else:
-    FitFlags = flags_of(FitSettings, _FitFlags)
+    FitFlags = flags_of(_FitFlags, FitSettings)
+
+
+# Recalibrations
+
+_LEARNED = ("outcomes", "own_file", "learned")  # of a layout, which no flag says
+
+
+@dataclass(frozen=True)
+class _RecalibrateFlags:
+    """What is of neither `ForecastLayout` nor `RecalibratorSettings`."""
+
+    forecast: Annotated[
+        str,
+        Parameter(
+            help="the forecasts: columns of PAST, names or ranges such as m1:m50, of members, quantiles, or one a "
+            "target; or a file of their own, as for `decide --members`"
+        ),
+    ]
+    outcome: Annotated[str, Parameter(help="column of what happened, or several, one a target")]
+    cost: Annotated[str, Parameter(help=COST_HELP)]
+
+    def request(self, past: Path) -> "RecalibrateRequest":
+        """What is to be learned from the outcomes, or the table of both, in the file `past`."""
+        from stakes.data.outcome_bounds import written_pair
+        from stakes.workflows.recalibrate import RecalibrateRequest
+
+        said = settings_of(self, ForecastLayout, _LEARNED)
+        file = self._file(columns_are_said=bool(said["columns"]))
+        if file is None:
+            said["columns"] = names(self.forecast)
+        layout = ForecastLayout(**said, outcomes=names(self.outcome), own_file=file is not None)
+        bounds = written_pair(layout.outcome_bounds)
+        settings = RecalibratorSettings(
+            **settings_of(self, RecalibratorSettings, ("outcome_bounds",)), outcome_bounds=bounds
+        )
+        csv: CsvOptions = {"separator": self.separator, "encoding": self.encoding}  # type: ignore[attr-defined]
+        return RecalibrateRequest(past, self.cost, layout, file, settings, csv)
+
+    def _file(self, columns_are_said: bool) -> Path | None:
+        """The file that --forecast names; None where it names columns."""
+        from stakes.data.tables.files import TABLES, is_dataset
+
+        path = Path(self.forecast)
+        if isfile(path) or is_dataset(path) or self.forecast.lower().endswith(TABLES):
+            return path
+        if columns_are_said:
+            raise SettingError(f"--columns are those of a file of forecasts, and there is no file {self.forecast!r}")
+        return None
+
+
+if TYPE_CHECKING:
+    RecalibrateFlags = _RecalibrateFlags
+else:
+    RecalibrateFlags = flags_of(
+        *(_RecalibrateFlags, ForecastLayout, RecalibratorSettings),
+        without=_LEARNED,
+        separator=Separator,
+        encoding=Encoding,
+    )

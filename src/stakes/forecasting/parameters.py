@@ -124,7 +124,16 @@ class FitSettings(ForecastSettings):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RecalibratorSettings:
-    """What a recalibrator is asked for, but its cost; see `stakes.Recalibrator`."""
+    """What a recalibrator is asked for, in Python as in words; the text of an attribute is the help of its flag.
+
+    Attributes:
+        outcome_bounds: what outcomes cannot cross; as the flag it is said of the file of forecasts
+        decision_weights: weights of the decision that are tried, 0.2,0.5,0.8 by default; none tries none
+        tolerance: per cent by which a decision weight may make the score worse; no limit by default
+        test_fraction: share of the cases, the last ones, that choose nothing and tell what it is worth
+        gap: cases before a forecast whose outcomes were not known yet; 0 where leads tell
+        block: neighbouring cases that belong together; auto: a week, in short records at least three days
+    """
 
     outcome_bounds: Pair | Literal["auto"] | None = "auto"
     decision_weights: tuple[float, ...] = (0.2, 0.5, 0.8)
@@ -132,3 +141,13 @@ class RecalibratorSettings:
     test_fraction: float = 0.25
     gap: int = 0
     block: int | Literal["auto"] = "auto"
+
+    def check(self) -> None:
+        """Raise where one of these cannot be used; estimators are not checked before they are fitted."""
+        from stakes.argument_checks import require_decision_weight, require_finite, whole_number
+
+        for weight in self.decision_weights:
+            require_decision_weight(weight, expected="lie in [0, 1)")
+        if self.tolerance is not None:
+            require_finite("tolerance", self.tolerance)
+        whole_number("gap", self.gap, 0)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from stakes.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.costs.cost import Cost, require_cost
 from stakes.costs.parameter_column import refuse_range
 from stakes.data.case_table import as_table, outcome_names
@@ -286,14 +285,11 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
 
     def _settings(self) -> RecalibratorSettings:
-        decision_weights = tuple(float(weight) for weight in self.decision_weights)
-        for weight in decision_weights:
-            require_decision_weight(weight, expected="lie in [0, 1)")
-        if self.tolerance is not None:
-            require_finite("tolerance", self.tolerance)
-        gap = whole_number("gap", self.gap, 0)
-        given = {each.name: getattr(self, each.name) for each in fields(RecalibratorSettings)}
-        return RecalibratorSettings(**given | {"decision_weights": decision_weights, "gap": gap})
+        settings = RecalibratorSettings(
+            **{each.name: getattr(self, each.name) for each in fields(RecalibratorSettings)}
+        )
+        settings.check()
+        return settings
 
     def _known(self, X: Any, y: Any, beside: Mapping[str, Any]) -> ForecastSet:
         check_is_fitted(self, "state_")
