@@ -308,7 +308,11 @@ def test_the_quantiles_that_decide_writes_are_selected_as_a_range_and_as_a_list(
 @pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
 def test_a_leak_is_told_and_kept() -> None:
     kept(copy=past_forecasts()["power"])
-    for forecast, features, name in (("m1:m8", "copy", "'copy' reproduces"), ("copy", "m1", "the forecast reproduces")):
+    for forecast, features, name in (
+        ("m1:m8", "copy", "'copy' reproduces"),
+        ("copy", "m1", "the forecast 'copy' reproduces"),
+        ("m1,copy,m2", "m3", "'copy' reproduces"),
+    ):
         words = ("--forecast", forecast, "--features", features, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
         code, output, errors = called("recalibrate", "past.csv", *words)
         assert code == 0, errors

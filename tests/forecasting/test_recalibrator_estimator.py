@@ -184,16 +184,17 @@ def test_what_does_not_fit_is_refused(fitted):
         fitted.decide(ForecastSet(np.ones((3, 4, 2))))
 
 
-@pytest.mark.parametrize("leak", ["features", "forecast"])
+@pytest.mark.parametrize("leak", ["features", "forecast", "column"])
 def test_what_reproduces_the_outcome_is_warned_of_and_noted(leak):
     random = np.random.default_rng(0)
     outcomes = random.normal(size=200)
-    members = outcomes[:, None] if leak == "forecast" else random.normal(size=(200, 4))
+    members = random.normal(size=(200, 4)) if leak == "features" else outcomes[:, None]
+    given = pd.DataFrame({"copy": outcomes}) if leak == "column" else members
     features = pd.DataFrame({"copy": outcomes}) if leak == "features" else None
     recalibrator = stakes.Recalibrator(stakes.NewsvendorCost(9.0, 1.0, -9.0, 9.0), decision_weights=())
-    name = "'copy'" if leak == "features" else "the forecast"
+    name = {"features": "'copy'", "forecast": "the forecast", "column": "the forecast 'copy'"}[leak]
     with pytest.warns(StakesWarning, match=f"{name} reproduces the outcome 'y'"):
-        recalibrator.fit(members, outcomes, features=features)
+        recalibrator.fit(given, outcomes, features=features)
     assert any(f"{name} reproduces" in note for note in recalibrator.notes_)
 
 

@@ -26,7 +26,7 @@ def leaks(features: Floats, names: Sequence[str], outcomes: Floats, targets: Seq
     """A sentence for each outcome that columns reproduce."""
     found = ((target, reproduced(features, values)) for target, values in zip(targets, outcomes.T, strict=True))
     return tuple(
-        _sentence([name for name, is_leak in zip(names, each, strict=True) if is_leak], target)
+        _sentence([repr(name) for name, is_leak in zip(names, each, strict=True) if is_leak], target)
         for target, each in found
         if each.any()
     )
@@ -40,8 +40,8 @@ def forecast_leaks(given: ForecastSet) -> tuple[str, ...]:
     groups = [key[order] for key in (given.leads, given.sites) if key is not None]
     starts = np.logical_or.reduce([key[1:] != key[:-1] for key in groups]) if groups else None
     beside = np.zeros((len(given), 0)) if given.features is None else given.features.to_numpy(np.float64)
-    names = ["the forecast", *(f"member {place + 1}" for place in range(given.members.shape[1]))]
-    names += [] if given.features is None else map(str, given.features.columns)
+    numbered = tuple(f"member {place + 1}" for place in range(given.members.shape[1]))
+    features = [] if given.features is None else [repr(str(column)) for column in given.features.columns]
     notes = []
     for place, target in enumerate(given.targets):
         members = given.members[:, :, place]
@@ -49,6 +49,8 @@ def forecast_leaks(given: ForecastSet) -> tuple[str, ...]:
         found = reproduced(columns[order], given.outcomes[order, place], starts)
         if found[0]:
             found[1 : 1 + members.shape[1]] = False  # which their mean stands for
+        own = tuple(map(repr, given.columns[place])) if given.columns else ()
+        names = [f"the forecast {own[0]}" if len(own) == 1 else "the forecast", *(own or numbered), *features]
         which = [name for name, is_leak in zip(names, found, strict=True) if is_leak]
         notes += [_sentence(which, target)] if which else []
     return tuple(notes)
@@ -94,7 +96,7 @@ def _on_line(columns: Floats, all_columns: Floats, all_seen: Floats) -> Floats:
 
 
 def _sentence(names: Sequence[str], target: str) -> str:
-    who = listed([name if name.startswith(("the ", "member ")) else repr(name) for name in names])
+    who = listed(names)
     verb = "reproduces" if len(names) == 1 else "reproduce"
     return (
         f"Take care: {who} {verb} the outcome {target!r} of the target time almost exactly, so the forecast may have "

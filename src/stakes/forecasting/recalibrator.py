@@ -31,6 +31,7 @@ from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]
+Columns = tuple[tuple[str, ...], ...]
 
 
 _BESIDE = ("weights", "times", "issued", "leads", "sites", "features")
@@ -56,8 +57,9 @@ def given_of_arrays(
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
     notes: tuple[str, ...] = ()
+    columns: Columns = ()
     if isinstance(table, pd.DataFrame):
-        members, given["weights"], notes = _of_table(table, targets or names, given["weights"], bounds, cost)
+        members, given["weights"], notes, columns = _of_table(table, targets or names, given["weights"], bounds, cost)
     else:
         members = _of_array(np.asarray(table), width)
     if given["leads"] is not None and np.ndim(given["leads"]) == 0:
@@ -69,6 +71,7 @@ def given_of_arrays(
         index=table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(members), name="row"),
         outcomes=outcomes,
         notes=notes,
+        columns=columns,
     ).require_one_outcome("y")
 
 
@@ -104,17 +107,17 @@ def _of_array(values: NDArray[Any], width: int) -> NDArray[Any]:
 
 def _of_table(
     table: pd.DataFrame, targets: tuple[str, ...], weights: Any, bounds: Pair | Literal["auto"] | None, cost: object
-) -> tuple[Floats, Any, tuple[str, ...]]:
-    """Members (N, M, D), their weights, and what is to be said about them."""
+) -> tuple[Floats, Any, tuple[str, ...], Columns]:
+    """Members (N, M, D), their weights, what is to be said about them, and what their columns are called."""
     named = table.set_axis([str(column) for column in table.columns], axis=1)
     as_points = len(targets) > 1 and set(targets) == set(named.columns)
     columns = list(targets) if as_points else list(named.columns)
     roles = forecast_columns(columns, "X", "points" if as_points else "auto", chosen=True)
     values = np.stack([named[list(each)].to_numpy(np.float64) for each in roles.of_target.values()], axis=-1)
     if roles.levels is None:
-        return values, weights, roles.notes
+        return values, weights, roles.notes, tuple(map(tuple, roles.of_target.values()))
     weighted = weighted_vectors(roles.levels, values, "X", bounds=bounds, cost=cost)
-    return weighted.members, weighted.weights, roles.notes + weighted.notes
+    return weighted.members, weighted.weights, roles.notes + weighted.notes, ()
 
 
 _AT_ONCE = 2000  # cases whose corrected members are held

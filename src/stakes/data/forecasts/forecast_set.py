@@ -35,6 +35,7 @@ class ForecastSet:
     outcomes: Floats | None = None  # what happened, (N, D), in the past; None where it is still to come
     today: Floats | None = None  # what was done, (N,) or (N, A) of several parts, NaN where it is not known
     notes: tuple[str, ...] = ()  # sentences about what the user should know
+    columns: tuple[tuple[str, ...], ...] = ()  # what those of the M members of each outcome are called, if anything
 
     def __post_init__(self) -> None:
         members = _finite("members", self.members)
@@ -148,7 +149,7 @@ class ForecastSet:
 
 def _of_cases(forecasts: ForecastSet) -> list[str]:
     """The fields that have an entry for each case."""
-    shared = ("weights", "targets", "notes")
+    shared = ("weights", "targets", "notes", "columns")
     names = [field.name for field in fields(forecasts) if field.name not in shared]
     return [name for name in names if getattr(forecasts, name) is not None]
 

@@ -630,6 +630,7 @@ def _given(
         outcomes=cases.outcomes,
         today=cases.today,
         notes=tuple(dict.fromkeys((*told, *notes))),
+        columns=cases.columns if weights is None else (),  # where members are not made of quantiles
     )
 
 

@@ -130,6 +130,7 @@ class ForecastValues:
     features: pd.DataFrame | None = None  # what else was known, (N, F)
     outcomes: NDArray[np.float64] | None = None  # what happened, (N, D)
     today: NDArray[np.float64] | None = None  # the action that was taken, (N,), or (N, A) of several parts
+    columns: tuple[tuple[str, ...], ...] = ()  # what those of the M members of each target are called, if anything
 
     def each_by_itself(self) -> Self:
         """The same with every target of every case as a case of its own, known by its case and by its site."""
@@ -139,7 +140,8 @@ class ForecastValues:
         sites = np.tile(np.array(self.targets, dtype=object), cases)
         index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
         beside = {name: each.repeat(targets) for name, each in self._beside.items()}
-        return replace(self, values=values, index=index, targets=("outcome",), **beside)
+        columns = self.columns[:1] if len(set(self.columns)) == 1 else ()
+        return replace(self, values=values, index=index, targets=("outcome",), columns=columns, **beside)
 
     def cases(self, chosen: NDArray[np.bool_]) -> Self:
         """Some of the cases."""
@@ -155,7 +157,8 @@ class ForecastValues:
     def only(self, targets: Sequence[str]) -> Self:
         """The same with these targets alone."""
         places = [self.targets.index(target) for target in targets]
-        return replace(self, values=self.values[..., places], targets=tuple(targets))
+        columns = tuple(self.columns[place] for place in places) if self.columns else ()
+        return replace(self, values=self.values[..., places], targets=tuple(targets), columns=columns)
 
     def noting(self, *notes: str) -> Self:
         """The same with more to know about it."""
@@ -441,11 +444,13 @@ def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> Forec
     named = layout.read_as == "auto"
     if sites is not None:
         by_site = _by_site(values, index, sites, roles, name)
-        return replace(by_site, named=named, notes=notes)
+        own = (tuple(columns),) * len(by_site.targets)
+        return replace(by_site, named=named, notes=notes, columns=own)
     require_once(index, name)
     points = layout.read_as == "points"
+    own = tuple(map(tuple, roles.of_target.values()))
     return ForecastValues(
-        values, index, tuple(roles.of_target), roles.levels, named, not points, points and chosen, notes
+        values, index, tuple(roles.of_target), roles.levels, named, not points, points and chosen, notes, columns=own
     )
 
 
