@@ -4,8 +4,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from time import monotonic
 
 from stakes.errors import StakesError, short_line
+
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 class StatusLines:
@@ -21,10 +24,13 @@ class StatusLines:
 
     @contextmanager
     def counting(self, sentence: str) -> Iterator[Callable[[int, int], None]]:
-        """Write the sentence, and give a function that is to be told how many of how many are done."""
+        """Write the sentence, and give a function that is to be told how many of how many are done.
+
+        It moves a bar, or writes a line every ten seconds where there is no terminal, or no rich.
+        """
         self(sentence)
         if self.quiet or not sys.stderr.isatty() or find_spec("rich") is None:
-            yield lambda done, of: None
+            yield self._lines()
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -33,6 +39,17 @@ class StatusLines:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
             task = bars.add_task("", total=None)
             yield lambda done, of: bars.update(task, completed=done, total=of)
+
+    def _lines(self) -> Callable[[int, int], None]:
+        told = monotonic()
+
+        def tell(done: int, of: int) -> None:
+            nonlocal told
+            if monotonic() - told >= _SECONDS_BETWEEN_LINES:
+                told = monotonic()
+                self(f"{done:,} of {of:,} done")
+
+        return tell
 
 
 ALARM = 3

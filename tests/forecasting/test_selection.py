@@ -147,7 +147,7 @@ def test_outcomes_that_never_change() -> None:
 
 
 def test_weights_that_fail_leave_the_candidates_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stakes.forecasting.forecaster.gradient_objection", lambda *_: "")  # which would train none
+    monkeypatch.setattr("stakes.forecasting.decisions.gradient_objection", lambda *_: "")  # which would train none
     free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
     found = forecaster(recent_errors=False).set_params(cost=free).fit(*rows("linear"))
     assert found.selection_ is not None

@@ -127,6 +127,7 @@ class CorrectionSelection:
         bounds: tuple[Pair, ...],
         settings: RecalibratorSettings,
         progress: SelectionProgress = lambda done, of: None,
+        why_no_decision: str = "",
     ) -> None:
         self.past, self.cost, self.bounds, self.settings = past, cost, bounds, settings
         self.parts = past_parts(past, settings.test_fraction, settings.gap)
@@ -135,7 +136,8 @@ class CorrectionSelection:
         as_came = not several or form_of(past) == "members"
         self.dependence: Literal["members", "errors"] = "members" if as_came else "errors"
         self.half_lives = tuple(days for days in _HALF_LIVES if days < self._days(rows))
-        self.weights = tuple(weight for weight in settings.decision_weights if weight)
+        self.why_no_decision = why_no_decision
+        self.weights = tuple(weight for weight in settings.decision_weights if weight and not why_no_decision)
         self.joined = several and as_came
         steps = 2 + bool(self.half_lives) + self.joined + bool(self.weights)
         tries = steps + sum(max(0, len(variants) - 1) for variants in (self.half_lives, self.weights))
@@ -163,6 +165,8 @@ class CorrectionSelection:
             engine.try_one(self._trial(self._changed("dependence", dependence="errors")))
         if self.weights:
             self._try_decision()
+        elif self.why_no_decision:
+            engine.add_unfitted("decision", self.why_no_decision)
         return self._result()
 
     def _try_decision(self) -> None:

@@ -10,12 +10,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from stakes.actions.check_cost import gradient_objection
 from stakes.actions.cvar import risk_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost, at_bounds, bounds_of, part_names, plain_cost_of, shown_action, vector_cost
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
@@ -276,3 +278,18 @@ def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
         "negative, costs nothing where nothing is lost, and is beyond a battery with one inverter: carry out the "
         "difference, and reckon with somewhat less than was expected",
     )
+
+
+_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
+
+
+def untrained_decision(cost: Cost, outcomes: Floats) -> str:
+    """Why no forecast of such outcomes (N, D) is trained on the decision, as `stakes check-cost` finds.
+
+    Empty where one is.
+    """
+    if ranged_parameter(cost) is not None or len(outcomes) < 2:
+        return ""
+    with user_cost_errors(cost):
+        objection = gradient_objection(cost, neighbouring_sets(outcomes, _SETS, _SET_MEMBERS))
+    return objection and f"not trained: {objection[0].lower()}{objection[1:].removesuffix('.')}"

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stakes.actions.check_cost import gradient_objection
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import require_cost
@@ -21,7 +20,6 @@ from stakes.data.case_table import (
     as_table,
     as_tensor,
     checked_times,
-    neighbouring_sets,
     outcome_names,
     require_single_precision,
 )
@@ -31,6 +29,7 @@ from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
+from stakes.forecasting.decisions import untrained_decision
 from stakes.forecasting.fitted_forecast import (
     FittedForecast,
     ForecastAnswers,
@@ -50,8 +49,6 @@ from stakes.scores.decision_score import climatology_action
 from stakes.training.settings import RefitSchedule, resolved_device
 
 Floats = NDArray[np.float64]
-
-_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
 
 
 class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -337,13 +334,9 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         return self
 
     def _why_no_decision(self, rows: CaseTable) -> str:
-        """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
+        """Why no decision weight can be chosen among; empty where one can."""
         choosing = self.decision_weight == "auto" and any(self.weights)
-        if not choosing or ranged_parameter(self.cost) is not None or len(rows) < 2:
-            return ""
-        sets = neighbouring_sets(rows.outcome.double().numpy(), _SETS, _SET_MEMBERS)
-        if not (objection := gradient_objection(self.cost, sets)):
-            return ""
-        reason = objection[0].lower() + objection[1:].removesuffix(".")
-        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {reason}")
-        return f"not trained: {reason}"
+        why = untrained_decision(self.cost, rows.outcome.double().numpy()) if choosing else ""
+        if why:
+            StatusLines(quiet=not self.verbose)(f"decision weights are {why}")
+        return why

@@ -25,7 +25,7 @@ from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import ModelSelection
 from stakes.forecasting.correction_candidates import CorrectionSelection, SelectionProgress
 from stakes.forecasting.corrections import Correction
-from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.decisions import Decisions, solve_decisions, untrained_decision
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 from stakes.training.weight_search import one_thread
@@ -219,9 +219,10 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
         warn_of_leaks(told)
         bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
         pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
+        settings, tell = self._settings(), progress or (lambda done, of: None)
         with one_thread():
-            tell = progress or (lambda done, of: None)
-            found = CorrectionSelection(past.in_order(), self.cost, pairs, self._settings(), tell).run()
+            why = untrained_decision(self.cost, past.outcomes) if any(settings.decision_weights) else ""
+            found = CorrectionSelection(past.in_order(), self.cost, pairs, settings, tell, why).run()
         self.selection_, self.state_, self.judged_ = found.selection, found.state, found.judged
         self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
         return self

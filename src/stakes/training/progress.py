@@ -103,9 +103,6 @@ class Observer:
         """A replica finished, stopped early or failed."""
 
 
-_SECONDS_BETWEEN_LINES = 0.25
-
-
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -203,6 +200,9 @@ def _bars() -> "Bars":
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
+_SECONDS_BETWEEN_MESSAGES = 0.25
+
+
 class ProgressTeller(Observer):
     """Tells in plain values how far a stack is."""
 
@@ -212,7 +212,7 @@ class ProgressTeller(Observer):
 
     def progressed(self, progress: Progress) -> None:
         now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
+        if now - self._told >= _SECONDS_BETWEEN_MESSAGES or progress.epoch == progress.epochs:
             self._told = now
             self.tell(asdict(progress))
 

@@ -39,6 +39,7 @@ from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.correction_candidates import past_parts
+from stakes.forecasting.decisions import untrained_decision
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibrator import Recalibrator
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
@@ -154,6 +155,9 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     for note in notes:
         say(f"note: {note}")
     recalibrator = Recalibrator(cost, **vars(request.settings))
+    weighted = any(request.settings.decision_weights)
+    if weighted and (why := untrained_decision(cost, given.outcomes)):  # at once, rather than after all is learned
+        say(f"decision weights are {why}")
     sentence = f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}"
     with user_cost_errors(cost), say.counting(sentence) as progress:
         recalibrator.fit(given, progress=progress)
