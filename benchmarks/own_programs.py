@@ -22,7 +22,7 @@ from torch import Tensor
 
 import stakes
 from benchmarks.timing import interleave, processor
-from stakes.programs.cvar import CVaRProgram
+from stakes.actions.cvar import CVaRProgram
 from stakes.programs.recourse import Recourse
 
 HOURS, MEMBERS, CASES, FEW = 24, 50, 64, 2

@@ -15,7 +15,7 @@ from torch import Tensor
 from reproduction.runs.folder import RunFolder, RunState
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
-from stakes.artifacts.cost import words_for
+from stakes.artifacts.folder import words_for
 from stakes.data.case_table import CaseTable
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics

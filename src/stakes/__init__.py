@@ -50,11 +50,11 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.programs.interior_point import InteriorPoint as InteriorPoint
     from stakes.programs.modelling import Program as Program
     from stakes.programs.modelling import Quantity as Quantity
+    from stakes.programs.scenario_program import LimitPrices as LimitPrices
     from stakes.programs.scenario_program import ScenarioProgram as ScenarioProgram
+    from stakes.programs.scenario_program import limit_prices as limit_prices
     from stakes.programs.schedules import AllocationCost as AllocationCost
     from stakes.programs.schedules import ScheduleCost as ScheduleCost
-    from stakes.programs.shadow_prices import LimitPrices as LimitPrices
-    from stakes.programs.shadow_prices import limit_prices as limit_prices
     from stakes.programs.storage import ArbitrageCost as ArbitrageCost
     from stakes.programs.storage import StorageCost as StorageCost
     from stakes.scores.decision_score import DecisionScore as DecisionScore
@@ -97,7 +97,7 @@ _HOME = {
     "ImplicitModel": "models.implicit",
     "ImplicitSettings": "training.settings",
     "InteriorPoint": "programs.interior_point",
-    "LimitPrices": "programs.shadow_prices",
+    "LimitPrices": "programs.scenario_program",
     "LinearModel": "models.linear",
     "LinearSettings": "training.settings",
     "NewsvendorCost": "costs.scalar_costs",
@@ -139,7 +139,7 @@ _HOME = {
     "evaluate_table": "evaluation.ensembles",
     "frontier": "evaluation.selection",
     "headroom": "evaluation.headroom",
-    "limit_prices": "programs.shadow_prices",
+    "limit_prices": "programs.scenario_program",
     "load_bundle": "artifacts.fits",
     "load_record": "data.records",
     "optimal_action": "actions.solve",

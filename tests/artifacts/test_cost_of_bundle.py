@@ -8,8 +8,8 @@ from artifacts.forecasters import FEATURES, fitted
 from golden.make_bundle import table
 
 from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost, optimal_action
-from stakes.artifacts.cost import same_cost
 from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.artifacts.folder import same_cost
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError
 

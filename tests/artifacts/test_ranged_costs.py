@@ -8,8 +8,8 @@ import pytest
 from artifacts.damage import forged
 
 from stakes import Cost, CVaRCost, DecisionAwareForecaster, ParameterRange, ShortfallCost
-from stakes.artifacts.cost import words_for
 from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.artifacts.folder import words_for
 from stakes.errors import SettingError, StakesError
 from stakes.training.settings import ImplicitSettings
 

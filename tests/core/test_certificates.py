@@ -19,7 +19,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.costs.derivatives import slope_of
+from stakes.costs.member_weights import slope_of
 from stakes.errors import CostError
 
 DOUBLE = torch.float64

@@ -24,8 +24,8 @@ from stakes import (
     optimal_action,
     solve_action,
 )
+from stakes.actions.cvar import CVaRProgram
 from stakes.errors import CostError
-from stakes.programs.cvar import CVaRProgram
 from stakes.programs.recourse import ChargedBlocks, ChargedRecourse, Recourse, SplitRecourse
 from stakes.programs.storage import BatteryRecourse
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes.costs.derivatives import all_derivatives, slope_and_curvature, slope_and_hessian, slope_of, with_gradient
+from stakes.costs.member_weights import all_derivatives, slope_and_curvature, slope_and_hessian, slope_of, with_gradient
 
 DOUBLE = torch.float64
 

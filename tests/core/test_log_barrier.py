@@ -21,9 +21,9 @@ from stakes import (
     StorageCost,
     optimal_action,
 )
-from stakes.actions.implicit_gradient import walled
+from stakes.actions.solve import walled
 from stakes.errors import SettingError
-from stakes.programs.implicit_gradient import central_point
+from stakes.programs.scenario_program import central_point
 
 SMOOTH = InteriorPoint(smoothing=0.01)
 COSTS = {

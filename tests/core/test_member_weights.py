@@ -16,11 +16,11 @@ from torch import Tensor
 import stakes
 from stakes import ShortfallCost, energy_score, optimal_action
 from stakes.costs.cost import Cost
-from stakes.costs.derivatives import slope_of
 from stakes.costs.member_weights import (
     rank_balance,
     register_operator,
     relative_weights,
+    slope_of,
     sort_members,
     weight_balance,
 )

@@ -33,8 +33,7 @@ from stakes import (
 from stakes.argument_checks import unwatched
 from stakes.costs.cost import action_parts, is_separable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
-from stakes.programs.implicit_gradient import implicit_change
-from stakes.programs.scenario_program import program_cost
+from stakes.programs.scenario_program import implicit_change, program_cost
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 

@@ -23,7 +23,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions.certificates import expected_cost_of
+from stakes.actions.solve import expected_cost_of
 from stakes.costs.cost import closed_form_of, require_cost, total_of
 from stakes.errors import CostError, ShapeError
 

@@ -11,8 +11,7 @@ import stakes
 from stakes.costs.cost import part_names
 from stakes.errors import CostError, ShapeError
 from stakes.forecasting.decisions import solve_decisions
-from stakes.programs.scenario_program import ProgramCost
-from stakes.programs.shadow_prices import limit_prices
+from stakes.programs.scenario_program import ProgramCost, limit_prices
 
 
 def members(*shape: int) -> Tensor:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stakes import Program, Quantity
-from stakes.artifacts.cost import chosen_cost, words_for
+from stakes.artifacts.folder import chosen_cost, words_for
 from stakes.cost_spec.files import program_of, program_record, read_program, recorded_program
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.errors import CostError, SettingError, StakesError

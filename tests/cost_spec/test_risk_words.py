@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import stakes
-from stakes.artifacts.cost import words_for
+from stakes.artifacts.folder import words_for
 from stakes.cost_spec.library import without_risk
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import CostError

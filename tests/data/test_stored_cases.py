@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from load_tables import load_table
 
-from stakes.artifacts.folder import read_manifest
+from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest, save_cases
 from stakes.data.case_table import Category
-from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
 from stakes.training.execution import Execution

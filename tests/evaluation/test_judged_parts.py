@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.evaluation.case_metrics import todays_cost, todays_notes
-from stakes.evaluation.vector_cases import JudgedParts, judged_parts, shown_case
+from stakes.evaluation.case_metrics import JudgedParts, judged_parts, shown_case, todays_cost, todays_notes
 from stakes.forecasting.recalibration import judge_correction
 from stakes.settings import from_plain, to_plain
 

@@ -13,11 +13,9 @@ from forked_processes import ForkedCommand
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
-from stakes.artifacts.folder import record_file
-from stakes.data.stored_cases import STORED_CASES, save_cases
+from stakes.artifacts.folder import STORED_CASES, record_file, save_cases
 from stakes.service.app import create_app
-from stakes.service.server import make_server, open_listener
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings, make_server, open_listener
 from stakes.service.sources import open_source
 from stakes.service.workers import Answering, be_a_nursery
 

@@ -23,8 +23,8 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.scalar_costs import ImbalanceCost
 from stakes.errors import ShapeError, StakesWarning
 from stakes.evaluation.calibration import pit_shares
+from stakes.evaluation.case_metrics import JudgedParts, judged_parts
 from stakes.evaluation.intervals import Resampling
-from stakes.evaluation.vector_cases import JudgedParts, judged_parts
 from stakes.reports import drawing as style
 from stakes.reports.comparison import MONTH, Comparison
 from stakes.reports.cost_figures import cost_figure, parts_figure

@@ -19,7 +19,7 @@ from invented_recalibrations import invented_recalibration
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError, StudyError
-from stakes.evaluation.vector_cases import LimitWorth
+from stakes.evaluation.case_metrics import LimitWorth
 from stakes.reports.comparison import Comparison, comparison_of_backtest, comparison_of_bundle
 from stakes.reports.page import Figure, Report, Section, render
 from stakes.reports.report import build_report, write_comparison

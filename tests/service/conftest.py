@@ -10,7 +10,7 @@ from live_services import forked_nursery, golden_fit, golden_service, listening
 from user_files import recalibrated  # noqa: F401  a fixture
 
 from stakes.service import workers as worker_processes
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 
 SETTINGS = ServiceSettings(max_rows=50, max_members=60, max_body_mb=0.1, workers=2)
 

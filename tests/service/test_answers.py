@@ -14,15 +14,14 @@ from golden.make_bundle import LAYOUT, table
 
 import stakes
 from stakes.artifacts.fits import load_bundle
+from stakes.artifacts.folder import STORED_CASES
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.quantiles import quantile_members
-from stakes.data.stored_cases import STORED_CASES
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.service.refusals import RequestError
-from stakes.service.schemas import CurveRequest, DecideRequest, TableRequest
+from stakes.service.schemas import CurveRequest, DecideRequest, RequestError, TableRequest
+from stakes.service.server import ServiceSettings
 from stakes.service.service import Service
-from stakes.service.settings import ServiceSettings
 from stakes.service.sources import open_source
 from stakes.settings import to_plain
 from stakes.workflows.decide import decide_fit

@@ -19,7 +19,7 @@ from live_services import golden_service, listening
 
 from stakes.errors import SettingError
 from stakes.service import server
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 
 BODY = {"features": [[0.0, 0.0, 0.0]]}
 AS_JSON = {"Content-Type": "application/json"}

@@ -19,7 +19,7 @@ from stakes.artifacts.fits import save_bundle
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.service.app import create_app
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 from stakes.service.sources import open_source
 
 SHOPS = [f"shop in street {number}" for number in range(60)]

@@ -15,7 +15,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from stakes.service.app import create_app
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 from stakes.service.sources import open_source
 
 ACTION = ".forecast:first-child .answers div:first-child dd"

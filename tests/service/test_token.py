@@ -8,7 +8,7 @@ import pytest
 from busy_workers import Wayward
 from live_services import golden_service, listening
 
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 
 ROUTES = ["/v1/model", "/v1/cases", "/v1/decide", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table", "/v1/nothing"]
 

@@ -16,7 +16,7 @@ from calls import called
 from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.folder import read_manifest
 from stakes.files import read_json
-from stakes.service.settings import ServiceSettings
+from stakes.service.server import ServiceSettings
 from stakes.service.sources import open_source
 from stakes.text import number_text
 from stakes.training import progress

@@ -15,9 +15,11 @@ from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import StakesError
 from stakes.json_values import json_value
+from stakes.reports.report import report_of
 from stakes.training.execution import Execution
+from stakes.workflows.decide import decide_with
+from stakes.workflows.evaluate import evaluate_with
 from stakes.workflows.fit import run_fit
-from stakes.workflows.folders import decide_with, evaluate_with, report_of
 from stakes.workflows.inputs import FitRequest
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 

@@ -6,8 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.actions.certificates import case_bounds, check_stated_convexity, expected_cost_of, slope_with_rounding
-from stakes.actions.solve import optimal_action, solve_action
+from stakes.actions.solve import (
+    case_bounds,
+    check_stated_convexity,
+    expected_cost_of,
+    optimal_action,
+    slope_with_rounding,
+    solve_action,
+)
 from stakes.argument_checks import check_finite, check_samples
 from stakes.costs.cost import (
     Cost,
@@ -19,10 +25,9 @@ from stakes.costs.cost import (
     states_convexity,
     vector_cost,
 )
-from stakes.costs.derivatives import slope_and_curvature
+from stakes.costs.member_weights import slope_and_curvature
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.programs.scenario_program import ScenarioProgram, program_cost
-from stakes.programs.shadow_prices import limit_prices
+from stakes.programs.scenario_program import ScenarioProgram, limit_prices, program_cost
 from stakes.text import number_text
 
 _DERIVATIVE_TOLERANCE = 1e-4

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from stakes.argument_checks import known_false, known_on_host, require_count, require_positive
-from stakes.costs.derivatives import ExpectedCost, slope_and_curvature, slope_of
+from stakes.costs.member_weights import ExpectedCost, slope_and_curvature, slope_of
 from stakes.errors import CostError
 
 

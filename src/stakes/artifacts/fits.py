@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from stakes.argument_checks import check_finite, require_count
-from stakes.artifacts.cost import checked_words, chosen_cost, same_cost, words_for
 from stakes.artifacts.folder import (
     MANIFEST,
     STATE,
@@ -22,17 +21,20 @@ from stakes.artifacts.folder import (
     FittedSpan,
     Manifest,
     SavedFolder,
+    checked_words,
+    chosen_cost,
     errors_name,
     read_manifest,
+    same_cost,
     saved_at_once,
+    words_for,
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import SettingError
-from stakes.evaluation.case_metrics import WorthAtValue
+from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.selection import Headroom
-from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import JSON_LIMIT, check_sha256, read_bytes, write_atomically, write_json
 from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
 from stakes.json_values import json_value

@@ -1,30 +1,45 @@
 """The folder of a fit or a recalibration: parts and a manifest with the SHA-256 of every file, written all at once."""
 
 import hashlib
+import io
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
+import torch
+from pyarrow.lib import ArrowException
+from pyarrow.parquet import ParquetFile
+from torch import Tensor
 
+from stakes.actions.cvar import risk_of
 from stakes.argument_checks import require_count
-from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
-from stakes.files import content_digest, read_bytes, sync_folder, write_json
+from stakes.cost_spec.files import spec_of_file
+from stakes.cost_spec.library import RISK_KEYS, cost_names
+from stakes.cost_spec.spec import CostSpec, cost_again
+from stakes.costs.cost import Cost, require_cost
+from stakes.data.case_table import CaseTable, Category
+from stakes.data.tables.columns import column_numbers
+from stakes.data.tables.files import write_table
+from stakes.errors import BundleError, CheckpointError, SettingError, StakesError, TableError
+from stakes.files import check_sha256, content_digest, read_bytes, short_ascii, sync_folder, write_json
 from stakes.json_values import json_value
+from stakes.programs.modelling import Program
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.stored_models import read_json_table, versions_here
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
     from stakes.artifacts.recalibrations import Recalibration
-    from stakes.cost_spec.spec import CostSpec
+
 
 MANIFEST = "bundle.json"
 STATE, SELECTION, TRAINING, WEIGHTS = "state.json", "selection.json", "training.json", "weights.safetensors"
@@ -127,8 +142,6 @@ def is_saved(folder: Path) -> bool:
 
 def open_folder(folder: Path, cost: "str | CostSpec | None" = None) -> "Bundle | Recalibration":
     """What was saved in a folder; its cost must be given again where it is a user's own."""
-    from stakes.cost_spec.spec import CostSpec
-
     words = None if cost is None else CostSpec.given(cost)
     if read_manifest(folder).kind == "fit":
         from stakes.artifacts.fits import load_bundle
@@ -141,8 +154,6 @@ def open_folder(folder: Path, cost: "str | CostSpec | None" = None) -> "Bundle |
 
 def open_as_judged(folder: Path, cost: str | None) -> "Bundle | Recalibration":
     """The same with the cost that it was judged with, which may be given again, but be no other."""
-    from stakes.cost_spec.spec import CostSpec, cost_again
-
     record = read_manifest(folder).cost
     if record is None:
         raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
@@ -302,3 +313,173 @@ def _trouble(folder: Path, name: str, sha256: str) -> str:
     except StakesError as error:
         return str(error)
     return "" if same else f"{folder / name} is not the file that was recorded when it was saved"
+
+
+# The cost in a folder
+
+_CONSTANT = ", and the constant action it is compared with is still that of the former"
+
+
+def chosen_cost(
+    record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT
+) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
+    """The cost to decide for, its words where there are any, and what the user should know about it."""
+    kept = None if record is None else checked_words(CostSpec.from_record(record))
+    if given is None:
+        if kept is None:
+            raise SettingError("the cost is the user's own and is not in the bundle; pass it as cost=")
+        return kept.build(), kept, ()
+    words = given if isinstance(given, CostSpec) else words_for(given)
+    cost = given.build() if isinstance(given, CostSpec) else given
+    require_cost(cost)
+    if kept is None or words is None:
+        return cost, kept if kept is not None and kept.is_own else words, ()
+    if words.name.endswith(kept.name):  # the units that it was fitted with
+        words = replace(words, unit=words.unit or kept.unit, action_unit=words.action_unit or kept.action_unit)
+    return cost, words, _differences(kept, words, beside)
+
+
+def words_for(cost: Cost) -> CostSpec | None:
+    """The words for a cost of the library, a program, or a cost from a user's file; None for any other."""
+    if (spec := spec_of_file(cost)) is not None:
+        return spec
+    if (risk := risk_of(cost)) is not None:
+        plain = words_for(risk.cost)
+        keys = {key: float(getattr(risk, field)) for key, field in RISK_KEYS.items()}
+        return None if plain is None or plain.is_own else replace(plain, parameters={**plain.parameters, **keys})
+    if isinstance(cost, Program):
+        return CostSpec("program.toml", {}, program=cost)
+    classes = {f"{name.title().replace('_', '')}Cost": name for name in cost_names()}
+    name = classes.get(type(cost).__name__)
+    if name is None or not is_dataclass(cost):
+        return None
+    values = _plain_fields(cost)
+    try:
+        words = CostSpec(name, values)
+    except StakesError:  # parameters that are tensors
+        return None
+    made = words.build()
+    return words if type(made) is type(cost) and _plain_fields(made) == values else None
+
+
+def same_cost(one: Cost, other: Cost) -> bool:
+    """Whether two costs are of one kind and have the same numbers, also where there is one for each outcome."""
+    return type(one) is type(other) and _numbers(one) == _numbers(other)
+
+
+def _numbers(value: Any) -> Any:
+    """The same with lists in place of tensors, of which `==` would make no single answer."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _numbers(each) for key, each in value.items()}
+    if is_dataclass(value):
+        return {field.name: _numbers(getattr(value, field.name)) for field in fields(value) if field.compare}
+    return value
+
+
+def _plain_fields(cost: Any) -> dict[str, Any]:
+    """The parameters of a cost and of its power curve as words have them: numbers for each outcome are a tuple."""
+    values = {field.name: getattr(cost, field.name) for field in fields(cost)}
+    curve = values.pop("power_curve", None)
+    values |= {} if curve is None else {field.name: getattr(curve, field.name) for field in fields(curve)}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, Tensor) or value.dim() > 1:
+        return value
+    return tuple(value.tolist()) if value.dim() else value.item()
+
+
+def checked_words(words: CostSpec) -> CostSpec:
+    """The words for a cost, which are shown to the user, on one line and without control characters."""
+    if not str(words).isprintable():
+        raise SettingError(f"cost must be printable text, got {shown(str(words))}")
+    return words
+
+
+def _one_in_range(kept: CostSpec, given: CostSpec) -> CostSpec:
+    """The cost on record for the decision maker that is given, where it has a range which that one is in."""
+    ranged = kept.ranged
+    value = None if ranged is None else given.parameters.get(ranged.name)
+    if ranged is None or not isinstance(value, float | int) or not ranged.range.low <= value <= ranged.range.high:
+        return kept
+    return kept.at(value)
+
+
+def _differences(kept: CostSpec, given: CostSpec, beside: str) -> tuple[str, ...]:
+    before, now = kept.record(), given.record()
+    if now == before or now == _one_in_range(kept, given).record():
+        return ()
+    if now | {"sha256": ""} == before | {"sha256": ""}:
+        return (f"the file of the cost {shown(kept.name)} has changed since the forecaster was fitted",)
+    return (f"the forecaster was fitted for the cost {shown(str(kept))}; it now decides for {given}{beside}",)
+
+
+# Tables in a folder: the last cases of a fit
+
+STORED_CASES = Path("evaluation", "features.parquet")
+"""Where the cases lie within the folder of a fit."""
+
+_KEPT = 200
+_MOST_BYTES = 2**26  # of the file, and of what it holds
+
+
+_LABEL, _CATEGORY, _FEATURE, _OUTCOME = "label", "category ", "feature ", "outcome "  # how names of columns begin
+
+
+def save_cases(folder: Path, cases: CaseTable) -> None:
+    """Write the last 200 cases into the folder of a fit."""
+    last = cases.rows(slice(-_KEPT, None))
+    features, outcomes = last.feature_table, last.outcome_table
+    row = "row " if features.index.name == "row" else ""
+    labels = [f"{row}{label.isoformat() if isinstance(label, pd.Timestamp) else label}" for label in features.index]
+    words = pd.DataFrame({f"{_CATEGORY}{name}": category.words for name, category in last.categories.items()})
+    parts = [words, features.add_prefix(_FEATURE), outcomes.add_prefix(_OUTCOME)]
+    table = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
+    table.insert(0, _LABEL, labels)
+    (folder / STORED_CASES).parent.mkdir(parents=True, exist_ok=True)
+    write_table(table, folder / STORED_CASES)
+
+
+def load_cases(
+    folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
+) -> CaseTable | None:
+    """The cases that `save_cases` wrote, called by their time or row; None where it did not."""
+    path = folder / STORED_CASES
+    if not os.path.lexists(path):
+        return None
+    table = read_kept(path, sha256, _KEPT)
+    if _LABEL not in table.columns:
+        raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
+    wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
+    numbers, outcomes = (column_numbers(table, columns, str(path)) for columns in wanted)
+    if np.isnan(numbers).any() or np.isnan(outcomes).any():
+        raise TableError(f"{str(path)!r} has missing values")
+    words = [str(column) for column in table.columns if str(column).startswith(_CATEGORY)]
+    return CaseTable(
+        torch.from_numpy(numbers),
+        torch.from_numpy(outcomes),
+        feature_names=features,
+        outcome_names=targets,
+        index=pd.Index([str(label) for label in table[_LABEL]], name=_LABEL),
+        categories={column.removeprefix(_CATEGORY): Category.of(table[column].tolist()) for column in words},
+    )
+
+
+def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
+    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows."""
+    content = read_bytes(path, _MOST_BYTES)
+    if sha256 is not None:
+        check_sha256(str(path), content, sha256)
+    try:
+        file = ParquetFile(io.BytesIO(content))
+        rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
+        size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
+        if rows > most_rows or size > _MOST_BYTES:
+            limit = f"at most {most_rows} cases in {_MOST_BYTES} bytes"
+            raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
+        return file.read().to_pandas()
+    except (ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error

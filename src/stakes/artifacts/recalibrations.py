@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from stakes.argument_checks import require_count
-from stakes.artifacts.cost import checked_words, chosen_cost
 from stakes.artifacts.folder import (
     MANIFEST,
     SELECTION,
@@ -17,17 +16,19 @@ from stakes.artifacts.folder import (
     FittedSpan,
     Manifest,
     SavedFolder,
+    checked_words,
+    chosen_cost,
     errors_name,
+    read_kept,
     read_manifest,
     saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.layout import ForecastLayout
-from stakes.data.stored_cases import read_kept
 from stakes.data.tables.files import write_table
 from stakes.errors import SettingError
+from stakes.evaluation.case_metrics import JudgedParts
 from stakes.evaluation.selection import ModelSelection
-from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.parameters import RecalibratorSettings

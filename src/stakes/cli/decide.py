@@ -88,7 +88,7 @@ def decide(
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
         if target or files.describes_members:
             raise SettingError(flag.ONLY_OF_MEMBERS)
-        from stakes.workflows.folders import decide_with  # not needed where there are members already
+        from stakes.workflows.decide import decide_with  # not needed where there are members already
 
         result = decide_with(folder, newdata, cost, levels, last, cost_parameter=cost_parameter, **files.csv)
     else:

@@ -50,7 +50,7 @@ def evaluate(
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if target or files.describes_members:
             raise SettingError(flag.ONLY_OF_MEMBERS)
-        from stakes.workflows.folders import evaluate_with
+        from stakes.workflows.evaluate import evaluate_with
 
         result = evaluate_with(
             folder, data, outcomes, cost, block, baseline_action, cost_parameter=cost_parameter, **files.csv

@@ -31,6 +31,6 @@ def refit(
 ) -> None:
     from stakes.cli.output import print_fit
     from stakes.training.execution import Execution
-    from stakes.workflows.folders import refit_with
+    from stakes.workflows.fit import refit_with
 
     print_fit(refit_with(folder, data, forecast, out, cost, Execution(device, workers, quiet)), json)

@@ -39,8 +39,7 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
     """
-    from stakes.reports.report import REPORT
-    from stakes.workflows.folders import report_of
+    from stakes.reports.report import REPORT, report_of
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")

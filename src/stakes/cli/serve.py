@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
         raise SettingError(f'the service needs {" and ".join(missing)}: pip install "stakes[serve]"')
-    from stakes.service.settings import ServiceSettings
+    from stakes.service.server import ServiceSettings
 
     settings = ServiceSettings(  # before anything is read
         host=host,

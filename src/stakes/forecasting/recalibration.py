@@ -16,11 +16,18 @@ from stakes.costs.cost import Cost, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import ShapeError
-from stakes.evaluation.case_metrics import climatology_cost, part_by_part, require_finite_costs, todays_cost
+from stakes.evaluation.case_metrics import (
+    Draw,
+    JudgedParts,
+    climatology_cost,
+    judged_parts,
+    part_by_part,
+    require_finite_costs,
+    todays_cost,
+)
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.selection import JudgedCases, judged_candidate, too_few_to_choose, untested_candidate
-from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
 from stakes.forecasting.corrections import (
     ORIGINS,
     CorrectedMembers,

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from stakes.argument_checks import check_finite, known_false, known_on_host, require_count, require_positive
 from stakes.costs.cost import ActionSolution, Parameter, VectorCost, refuse_numpy, require_bounds, states_convexity
-from stakes.costs.derivatives import ExpectedCost, slope_and_hessian, slope_of
-from stakes.costs.member_weights import mean_of_members
+from stakes.costs.member_weights import ExpectedCost, mean_of_members, slope_and_hessian, slope_of
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.part_costs import parameter_parts
 from stakes.programs.scenario_program import BINDS, ScenarioProgram, warn_of_parameters

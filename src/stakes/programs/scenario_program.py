@@ -9,12 +9,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.argument_checks import check_finite, known_false, known_on_host, shown_numbers
-from stakes.costs.cost import ActionSolution, VectorCost, unwrapped
-from stakes.costs.member_weights import counted, mean_of_members
+from stakes.argument_checks import check_finite, check_samples, known_false, known_on_host, shown_numbers
+from stakes.costs.cost import ActionSolution, Cost, VectorCost, part_names, unwrapped
+from stakes.costs.member_weights import counted, mean_of_members, relative_weights
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesWarning
-from stakes.programs.implicit_gradient import implicit_change
-from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, recourse_alone, tidied
+from stakes.programs.interior_point import (
+    InteriorPoint,
+    Iterate,
+    Products,
+    ProgramSolution,
+    Residuals,
+    ScenarioData,
+    StepSystem,
+    beside,
+    either,
+    in_units_of,
+    largest,
+    limited,
+    recourse_alone,
+    residuals_of,
+    scaled,
+    start_of,
+    system_at,
+    tidied,
+    towards,
+)
 from stakes.programs.recourse import Recourse, split
 
 BINDS = 1e-6
@@ -501,3 +520,154 @@ def program_cost(cost: object) -> ProgramCost | None:
     """The cost as one whose best action is that of a scenario program; None where it is not."""
     inner = unwrapped(cost)
     return inner if isinstance(inner, ProgramCost) else None
+
+
+# How a solution moves with its data, by the implicit function theorem
+
+_STEPS = 40
+_REACHED = 1e-8  # the largest residual, and share of the smoothing by which a product may be off
+
+
+class CentralPoint(NamedTuple):
+    """A point of the central path of each of B programs."""
+
+    iterate: Iterate  # the action, slacks and prices, in the units of the programs
+    reached: Tensor  # whether the search has come to the point, (B,), bool; not where limits contradict each other
+
+
+def central_point(data: ScenarioData, smoothing: float) -> CentralPoint:
+    """The point where every slack times its price is the smoothing, in units of the case; none depends on another."""
+    even, units = scaled(data)
+    x = start_of(even)
+    for step in range(_STEPS + 1):
+        residuals = residuals_of(even, x)
+        off = Products(limited(even, x.s * x.price - smoothing), x.v * x.mu - smoothing, x.z * x.zeta - smoothing)
+        reached = (largest(*residuals) <= _REACHED) & (largest(*off) <= _REACHED * smoothing)
+        if step == _STEPS or known_on_host(reached.all()):
+            break
+        x = either(reached, x, towards(even, x, residuals, off))
+    return CentralPoint(in_units_of(units, x), reached)
+
+
+_FLAT = 1e-6  # a curvature that small, in the units of a case, is none
+
+
+def implicit_change(
+    data: ScenarioData,
+    solution: ProgramSolution,
+    rows: Tensor,
+    prices: Tensor | None,
+    slope: Tensor | None,
+    smoothing: float | None = None,
+) -> Tensor:
+    """How the action moves, (B, A), differentiable in the changes; it stays where a case is not solved."""
+    system, known = _system(data, solution, smoothing)
+    moves = known & ~_flat(data, system)
+    nothing = Iterate(*map(torch.zeros_like, system.x))
+    residuals = Residuals(
+        a=nothing.a if slope is None else _where(moves, slope),
+        c=nothing.s,
+        e=torch.zeros_like(data.e),
+        z=nothing.z if prices is None else _where(moves, prices),
+        v=-_where(known, rows),
+    )
+    return _where(known, system.step(residuals, Products(nothing.s, nothing.v, nothing.z)).a)
+
+
+def _where(chosen: Tensor, values: Tensor) -> Tensor:
+    """The values of the chosen cases, zero elsewhere."""
+    return torch.where(beside(chosen, values), values, 0.0)
+
+
+@torch.no_grad()
+def _system(data: ScenarioData, solution: ProgramSolution, smoothing: float | None) -> tuple[StepSystem, Tensor]:
+    """The linear system of the gradient, and which cases have one, (B,)."""
+    if smoothing is None:
+        return system_at(data, solution), solution.solved
+    centre = central_point(data, smoothing)
+    parts = (torch.where(beside(centre.reached, part), part, 1.0) for part in centre.iterate)
+    return StepSystem(data, Iterate(*parts)), solution.solved & centre.reached
+
+
+@torch.no_grad()
+def _flat(data: ScenarioData, system: StepSystem) -> Tensor:
+    """Whether actions beside the best cost the same, (B,): no price, however little it changes, moves it a little."""
+    action, cost = scaled(data)[1]
+    return system.flat(_FLAT * cost / action)
+
+
+# What limits are worth
+
+
+class LimitPrices(NamedTuple):
+    """The L limits of the best action of each case (...).
+
+    Attributes:
+        kinds: The parameter that each limit is of, such as "ramp", "budget", "upper" or "lower", (L,).
+        places: Where it holds, such as the name of a part, (L,).
+        parts: Which parts of the action it is about, counted from 0, (L,).
+        binds: Whether the best action is at the limit, (..., L), bool.
+        price: By how much the expected cost would fall if the limit allowed one unit more, in the cost's unit per unit
+            of the action, (..., L): 0 where it does not bind, NaN where the program was not solved.
+    """
+
+    kinds: tuple[str, ...]
+    places: tuple[str, ...]
+    parts: tuple[tuple[int, ...], ...]
+    binds: Tensor
+    price: Tensor
+
+    def saved_by(self) -> dict[str, Tensor]:
+        """What one unit more of each parameter, allowed everywhere at once, would save, (...), by its name."""
+        chosen = {kind: [own == kind for own in self.kinds] for kind in dict.fromkeys(self.kinds)}
+        return {kind: self.price[..., torch.tensor(which)].sum(-1) for kind, which in chosen.items()}
+
+
+def limit_prices(
+    cost: Cost,
+    samples: Tensor,
+    outcomes: Sequence[str] | None = None,
+    *,
+    weights: Tensor | None = None,
+    solver: InteriorPoint | None = None,
+) -> LimitPrices:
+    """Which limits of the best action bind, and what each of them costs: its shadow price.
+
+    A price holds for small changes: it is the slope of the expected cost, and falls as the limit is eased.
+
+    >>> import torch, stakes
+    >>> members = torch.tensor([[[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]])  # one case, three members, D = 2
+    >>> limits = limit_prices(stakes.AllocationCost(short=3.0, long=1.0, budget=6.5), members, ["north", "south"])
+    >>> limits.kinds[0], limits.binds[0, 0].item(), round(limits.price[0, 0].item(), 3)
+    ('budget', True, 1.667)
+
+    Args:
+        cost: A decision with many parts, such as `ScheduleCost`.
+        samples: Members (..., M, D) of each forecast.
+        outcomes: The names of the D outcomes; None numbers them.
+        weights: What each member weighs, (..., M) or (M,); None where all count alike.
+        solver: How the program is solved; None for `InteriorPoint()`.
+    """
+    if (stated := program_cost(cost)) is None:
+        raise CostError(
+            f"limits have prices where a decision has many parts and no aversion to risk, got {type(cost).__name__}"
+        )
+    check_samples(samples)
+    names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
+    if len(names) != samples.shape[-1]:
+        raise ShapeError(f"outcomes must name each of {samples.shape[-1]} outcomes, got {len(names)} names")
+    program = stated.program(samples.shape[-1], samples.device)
+    with torch.no_grad():
+        shares = relative_weights(weights, samples)
+        action, solution = program.solve(samples, shares, solver)
+        left = program.slack(action, samples, shares)
+    binds = left <= BINDS
+    price = solution.iterate.price.reshape(left.shape) / program.limit_sizes
+    solved = solution.solved.reshape(left.shape[:-1])[..., None]
+    price = torch.where(solved, torch.where(binds, price, 0.0), torch.nan)
+    limits = list(stated.limit_names(names))
+    for kind, bound in (("upper", program.upper), ("lower", program.lower)):
+        limits += [] if bound is None else [(kind, part) for part in part_names(cost, names)]
+    kinds, places = tuple(kind for kind, _ in limits), tuple(place for _, place in limits)
+    about = tuple(tuple(row.nonzero()[:, 0].tolist()) for row in program.limit_rows)
+    return LimitPrices(kinds, places, about, binds & solved, price)

@@ -18,12 +18,11 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
-from stakes.evaluation.case_metrics import WorthAtValue
+from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
 from stakes.evaluation.study import AXES, Study
-from stakes.evaluation.vector_cases import JudgedParts
 from stakes.forecasting.corrections import ForecastForm
 from stakes.forecasting.recalibration import JudgedCorrection
 from stakes.settings import to_plain

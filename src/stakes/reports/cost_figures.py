@@ -16,8 +16,8 @@ from stakes.actions.check_cost import CostCheck, check_cost
 from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, plain_cost_of, vector_cost
 from stakes.errors import CostError, ShapeError
+from stakes.evaluation.case_metrics import BAND_LEVELS, JudgedParts, ShownCase
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.vector_cases import BAND_LEVELS, JudgedParts, ShownCase
 from stakes.reports.comparison import Comparison
 from stakes.reports.drawing import (
     COLOURS,

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stakes.artifacts.folder import record_file
+from stakes.artifacts.folder import open_as_judged, record_file
+from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.errors import StakesError
+from stakes.evaluation.case_metrics import JudgedParts
 from stakes.evaluation.selection import Frontier, candidate_words
-from stakes.evaluation.vector_cases import JudgedParts
-from stakes.reports.comparison import Comparison, Floats
+from stakes.reports.comparison import Comparison, Floats, comparison_of_folder
 from stakes.reports.cost_figures import cost_figure, parts_figure
 from stakes.reports.figures import (
     calibration_figure,
@@ -212,3 +213,10 @@ def _cost_section(comparison: Comparison, outcomes: Floats) -> Section:
     except StakesError as error:
         return Section("cost", title, (f"The figure was left out: {error}.", *by_outcome))
     return Section("cost", title, (*about, *by_outcome), (replace(figure, settings=comparison.settings),))
+
+
+def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
+    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
+    opened = open_as_judged(folder, cost)
+    with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.recalibrator.cost):
+        return write_comparison(comparison_of_folder(opened, folder), folder, out)

@@ -12,6 +12,7 @@ from stakes.cost_spec.library import ParameterValue
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ParameterRange
 from stakes.data.tables.layout import DataQuality
+from stakes.evaluation.case_metrics import LimitWorth
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling
 from stakes.evaluation.selection import (
     JudgedCandidate,
@@ -20,7 +21,6 @@ from stakes.evaluation.selection import (
     candidate_words,
     too_few_to_choose,
 )
-from stakes.evaluation.vector_cases import LimitWorth
 from stakes.reports.comparison import Comparison, Policy
 from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals
 

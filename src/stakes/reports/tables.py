@@ -8,9 +8,9 @@ import pandas as pd
 
 from stakes.costs.parameter_column import RangedParameter
 from stakes.data.tables.layout import DataQuality
+from stakes.evaluation.case_metrics import LimitWorth
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, JudgedCandidate, ModelSelection, candidate_title
-from stakes.evaluation.vector_cases import LimitWorth
 from stakes.reports.comparison import Comparison
 from stakes.reports.page import Cell, Column, ShownCell, Table
 from stakes.text import amount_text, count_text, fixed_text, shared_decimals, signed_interval_text

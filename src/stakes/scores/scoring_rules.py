@@ -9,7 +9,6 @@ from torch import Tensor
 
 from stakes.argument_checks import prepared_pair, require_finite, require_one_of, require_positive
 from stakes.costs.cost import Cost, total_of
-from stakes.costs.derivatives import with_gradient
 from stakes.costs.member_weights import (
     mean_of_members,
     rank_balance,
@@ -17,6 +16,7 @@ from stakes.costs.member_weights import (
     register_operator,
     relative_weights,
     weight_balance,
+    with_gradient,
 )
 from stakes.errors import SettingError, ShapeError
 

@@ -14,8 +14,7 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, action_parts, part_names
 from stakes.costs.parameter_column import parameter_value, with_parameter
 from stakes.errors import StakesError, did_you_mean
-from stakes.service.refusals import RequestError
-from stakes.service.schemas import CostAnswer, ParameterAnswer
+from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
 
 _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
 _PRICES += ("price", "quadratic", "ramp", "budget", "power", "energy")  # limits too are of interest on a wide range

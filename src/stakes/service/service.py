@@ -17,13 +17,13 @@ from stakes.actions.cvar import CVaRCost, risk_of
 from stakes.costs.cost import Cost, plain_cost_of
 from stakes.costs.member_weights import mean_of_members
 from stakes.data.tables.columns import in_utc
+from stakes.evaluation.case_metrics import BAND_LEVELS, binding_limits
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.vector_cases import BAND_LEVELS, binding_limits
 from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions
 from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
-from stakes.service.refusals import RequestError, against_schema, refused_response
+from stakes.service.schemas import RequestError, against_schema, refused_response
 from stakes.service.sources import Drawn, ForecastSource
 from stakes.service.workers import Reply
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.artifacts.fits import AboutFit, Bundle, load_bundle
-from stakes.artifacts.folder import read_manifest
+from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, is_separable
@@ -25,7 +25,6 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.data.forecasts.reading import forecasts_in_table, members_of
 from stakes.data.forecasts.tables import ForecastValues
-from stakes.data.stored_cases import STORED_CASES, load_cases
 from stakes.data.tables.files import parse_delimited
 from stakes.data.tables.layout import TableLayout
 from stakes.data.tables.time_axis import to_utc
@@ -37,8 +36,8 @@ from stakes.forecasting.error_model import ForecastTerms
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.service import schemas
 from stakes.service.cost import PricedCost
-from stakes.service.refusals import RequestError, naming_field
-from stakes.service.settings import ServiceSettings
+from stakes.service.schemas import RequestError, naming_field
+from stakes.service.server import ServiceSettings
 from stakes.settings import shown
 from stakes.text import number_text
 from stakes.workflows.decide import table_notes

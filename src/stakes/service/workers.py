@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 import cloudpickle
 
 from stakes.errors import WorkerError
-from stakes.service.refusals import RequestError
-from stakes.service.settings import ServiceSettings
+from stakes.service.schemas import RequestError
+from stakes.service.server import ServiceSettings
 from stakes.training.processes import start_interpreter
 
 _FORK = b"f"

@@ -17,7 +17,7 @@ from stakes.costs.parameter_column import RangedParameter, ranged_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastFormat
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
-from stakes.data.tables.files import write_table
+from stakes.data.tables.files import read_table, write_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left_out_notes
 from stakes.data.tables.time_axis import Times
@@ -344,3 +344,32 @@ def _reduction_note(count: int, members: int, gap: Floats, proven: NDArray[np.bo
         f"{members} members are reduced to {count}: under all members a decision from these costs {mean} more a case, "
         f"and {most} at most{proof}, see the column reduction_gap"
     )
+
+
+def decide_with(
+    folder: Path,
+    data: Path,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    *,
+    cost_parameter: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> DecidedCases:
+    """The actions for new data, or for new forecasts, by a fit or a recalibration."""
+    from stakes.artifacts.folder import open_folder  # not needed where there are members already
+
+    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    if opened.kind == "fit":
+        return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, cost_parameter)
+    from stakes.workflows.recalibrate import decide_recalibrated
+
+    refuse_cost_parameter(cost_parameter)
+    return decide_recalibrated(opened, data, cost, levels, last, **csv)
+
+
+def refuse_cost_parameter(cost_parameter: str | None) -> None:
+    """Raise where a recalibration or members are given, whose cost has no range."""
+    if cost_parameter is not None:
+        raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {cost_parameter!r}")

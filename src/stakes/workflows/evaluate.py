@@ -12,20 +12,25 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
+from stakes.artifacts.folder import open_folder
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
+from stakes.data.tables.files import read_table
 from stakes.data.tables.layout import TableCases, left_out_notes
+from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import (
     VALUES_SHOWN,
     CaseMetrics,
+    JudgedParts,
     WorthAtValue,
     constant_notes,
     hindsight_note,
     infeasible_notes,
     infeasible_today_notes,
+    judged_parts,
     part_by_part,
     todays_cost,
     todays_notes,
@@ -33,11 +38,11 @@ from stakes.evaluation.case_metrics import (
 from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
-from stakes.evaluation.vector_cases import JudgedParts, judged_parts
+from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
-from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
+from stakes.workflows.decide import part_of_fit_notes, refuse_cost_parameter, unlike_fit_notes
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
@@ -310,3 +315,28 @@ def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = Non
         *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(given.sites is not None),)),
     )
     return evaluated(cases, block_length(len(cases.outcomes), times, block), spec, notes, given.sites is not None)
+
+
+def evaluate_with(
+    folder: Path,
+    data: Path,
+    outcomes: Path | None,
+    cost: str | None,
+    block: int | None = None,
+    baseline_action: str | None = None,
+    *,
+    cost_parameter: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> Evaluation:
+    """What the decisions of a fit or a recalibration were worth where outcomes are known."""
+    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    if opened.kind == "recalibration":
+        from stakes.workflows.recalibrate import evaluate_recalibrated
+
+        refuse_cost_parameter(cost_parameter)
+        return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
+    if outcomes is not None:
+        raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
+    table, sha256 = read_table(data, **csv), content_digest(data)
+    return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, cost_parameter)

@@ -5,22 +5,28 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 import stakes
-from stakes.artifacts.cost import chosen_cost
 from stakes.artifacts.fits import AboutFit, load_bundle, save_bundle
-from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_manifest, record_file
+from stakes.artifacts.folder import (
+    DataFingerprint,
+    FittedSpan,
+    chosen_cost,
+    is_saved,
+    read_manifest,
+    record_file,
+    save_cases,
+)
 from stakes.console import StatusLines
 from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import vector_cost
 from stakes.costs.parameter_column import ranged_parameter
-from stakes.data.stored_cases import save_cases
 from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
@@ -42,6 +48,9 @@ from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
+
+if TYPE_CHECKING:
+    from stakes.workflows.recalibrate import RecalibrateResult
 
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
@@ -338,3 +347,16 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     new = study.values("cost", weight)[0, 0, places]
     change = paired_difference(new[None], paid[None], study.block)
     return newer_sentence("fit", "forecast", new, paid, change, result.unit)
+
+
+def refit_with(
+    folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: Execution
+) -> "FitResult | RecalibrateResult":
+    """The same again, with newer data."""
+    if read_manifest(folder).kind == "recalibration":
+        from stakes.workflows.recalibrate import recalibrate_again
+
+        return recalibrate_again(folder, data, out, forecasts=forecasts, cost=cost, quiet=execution.quiet)
+    if forecasts is not None:
+        raise SettingError(f"{folder} is a fit, which forecasts itself, got --forecast {str(forecasts)!r}")
+    return run_refit(folder, data, out, cost, execution)

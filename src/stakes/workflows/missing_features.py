@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.artifacts.fits import Bundle
-from stakes.data.stored_cases import read_kept
+from stakes.artifacts.folder import read_kept
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import MISSING_FEATURE, DataQuality, TableLayout
