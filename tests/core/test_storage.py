@@ -165,16 +165,16 @@ def test_an_efficiency_may_be_a_number_of_numpy() -> None:
     assert ArbitrageCost(1.0, 2.0, efficiency=np.float32(0.5)).efficiency == 0.5  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("quadratic", [0.0, 0.1])
+@pytest.mark.parametrize("quadratic", [0.0, 0.5])
 def test_a_plan_stands_on_its_bounds_and_breaks_no_limit(quadratic: float) -> None:
-    """No part is 1.16e-13 where it is meant to rest, nor 0.99999999999994 where it is meant to be full."""
-    cost = ArbitrageCost(power=1.0, energy=2.0, quadratic=quadratic)
-    prices = 2 * torch.rand(20, 30, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    """No part is 1.16e-13 where it is meant to rest, nor 0.999999999 where it is meant to be full."""
+    cost = ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=quadratic)
+    prices = 60 + 20 * torch.randn(200, 20, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     solution = solve_action(cost, prices)
     assert bool(solution.certified.all())
     aside = torch.minimum(solution.action.abs(), (solution.action - 1.0).abs())
     assert (solution.action == 0).double().mean() > 0.4
-    assert not ((aside > 1e-14) & (aside < 1e-11)).any()
+    assert not ((aside > 1e-14) & (aside < 1e-9)).any()
     assert cost.program(24, prices.device).slack(solution.action, prices).min() >= -1e-14
 
 

@@ -11,7 +11,7 @@ from stakes.programs.recourse import ChargedRecourse, Recourse
 
 _CORRECTIONS, _RIDGE = 10, 1e-12
 _ROUNDING = 16 * torch.finfo(torch.float64).eps  # of an action: by how much one of that size may miss a limit
-_FARTHEST = 100.0  # tolerances that another part of the action may move
+_FARTHEST = 100.0  # tolerances that a part of the action may move
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +38,19 @@ class ScenarioData:
         return replace(self, P=P, recourse=self.recourse.chosen(places), **chosen)
 
 
-def tidied(data: ScenarioData, action: Tensor, tolerance: float) -> Tensor:
+def tidied(data: ScenarioData, action: Tensor, price: Tensor, tolerance: float) -> Tensor:
     """Actions (B, A) with parts put on the bounds that they are within a tolerance of; the others make up for it.
 
-    A case that would break a limit or an equation more than before keeps its action.
+    A hundred tolerances are near enough where the prices (B, K) say that a bound binds: there the solver has stopped
+    short of it. A case that would break a limit or an equation more than before keeps its action.
     """
     bounds = (data.C != 0).sum(-1) == 1
     C, d = data.C[bounds], data.d[:, bounds]
     left = d - action @ C.mT
-    unit = scaled(data)[1].action[:, None]
-    near = ((left.abs() <= tolerance * unit) & torch.isfinite(left)).double()
+    units = scaled(data)[1]
+    unit = units.action[:, None]
+    binds = left / unit < price[:, bounds] / units.cost[:, None]
+    near = ((left.abs() <= torch.where(binds, _FARTHEST, 1.0) * tolerance * unit) & torch.isfinite(left)).double()
     count = near @ C.abs().sign()
     moved = (near * left.nan_to_num(0.0, 0.0, 0.0)) @ torch.where(C != 0, 1 / C, 0.0) / count.clamp(min=1.0)
     tidy, free = action + moved, (count == 0).double()

@@ -235,7 +235,9 @@ class ScenarioProgram:
                 change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
             action = action + self._moved(data, solution, solver.smoothing, change, p_y)
         else:
-            action = torch.where(solution.solved[:, None], tidied(data, action, solver.tolerance), action)
+            action = torch.where(
+                solution.solved[:, None], tidied(data, action, solution.iterate.price, solver.tolerance), action
+            )
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
 
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
