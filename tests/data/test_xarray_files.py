@@ -265,3 +265,21 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused(
     monkeypatch.setattr("stakes.files._PACKED_TIMES", 0)
     with pytest.raises(NetCDFError, match="'t2m' unpacks to"):
         read_series(saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_a_small_file_whose_coordinates_unpack_to_very_much_is_refused(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Axes are read when a file is opened, other coordinates with their variable."""
+    monkeypatch.setattr("stakes.files._UNPACKED", 200_000)
+    shape, axes = (48, 50, 60), ("time", "number", "site")
+    dataset = xr.Dataset({"t2m": (axes, np.zeros(shape, np.int8))}, {"time": TIMES})
+    assert read(Path(saved(dataset, tmp_path / f"small{suffix}"))).members.shape[:2] == (48, 50)
+    coordinates = {"room": ("room", np.zeros(400_000)), "height": (axes, np.zeros(shape))}
+    for name, coordinate in coordinates.items():
+        large = dataset.assign_coords({name: coordinate})
+        for packed in (name, "t2m"):
+            large[packed].encoding = {"zlib": True} if suffix == ".nc" else {}
+        with pytest.raises(NetCDFError, match=f"'{name}' unpacks to .*, beyond the limit of"):
+            read(Path(saved(large, tmp_path / f"{name}{suffix}")))

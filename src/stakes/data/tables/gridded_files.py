@@ -1,7 +1,7 @@
 """NetCDF, Zarr and GRIB files as xarray Datasets and as time series, or one sentence about what is wrong with them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -107,6 +107,8 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
         dataset = read_grib(path)
     else:
         engine = _engine(path)
+        if engine == "h5netcdf":
+            _require_unpackable_axes(path, _axes_of_hdf5)
         # Durations stay numbers, as the radiation of some files would otherwise be read as one.
         dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
     with dataset:
@@ -119,15 +121,24 @@ def write_netcdf(dataset: "Dataset", path: Path) -> None:
 
 
 def require_unpackable(array: "DataArray", path: Path | None) -> None:
-    """Raise where a variable that is about to be read is very much larger than the file or store it lies in, if any."""
-    if path is None or array.nbytes <= unpacked_limit(0):
+    """Raise where a variable about to be read, or a coordinate of it, is very much larger than its file, if any."""
+    if path is not None:
+        _require_sizes({str(each.name): each.nbytes for each in (array, *array.coords.values())}, path)
+
+
+def _require_sizes(sizes: Mapping[str, int], path: Path) -> None:
+    """Raise where a variable of so many bytes is very much larger than the file or store it lies in."""
+    large = {name: size for name, size in sizes.items() if size > unpacked_limit(0)}
+    if not large:
         return
     packed = sum(part.stat().st_size for part in (path.rglob("*") if path.is_dir() else [path]) if part.is_file())
-    if array.nbytes > (limit := unpacked_limit(packed)):
-        raise NetCDFError(
-            f"{str(path)!r} has {packed:,} bytes, and its variable {str(array.name)!r} unpacks to {array.nbytes:,}, "
-            f"beyond the limit of {limit:,}; if that is right, write it without compression"
-        )
+    limit = unpacked_limit(packed)
+    for name, size in large.items():
+        if size > limit:
+            raise NetCDFError(
+                f"{str(path)!r} has {packed:,} bytes, and its variable {name!r} unpacks to {size:,}, beyond the limit "
+                f"of {limit:,}; if that is right, write it without compression"
+            )
 
 
 def one_version(array: "DataArray") -> "DataArray":
@@ -136,6 +147,28 @@ def one_version(array: "DataArray") -> "DataArray":
         return array
     versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
     return reduce(lambda final, preliminary: final.fillna(preliminary), versions)
+
+
+def _require_unpackable_axes(path: str, sizes: Callable[[str], Mapping[str, int]]) -> None:
+    """Raise where what lies along one dimension, as axes do, is very much larger than its file: it is read at once."""
+    try:
+        of_axes = sizes(path)
+    except Exception:  # which ones damaged content can provoke is not documented; who opens it tells what is wrong
+        return
+    _require_sizes(of_axes, Path(path))
+
+
+def _axes_of_hdf5(path: str) -> dict[str, int]:
+    with import_module("h5netcdf").File(path, "r") as file:
+        return _axes(file.variables)
+
+
+def _axes_of_zarr(path: str) -> dict[str, int]:
+    return _axes(dict(import_module("zarr").open_group(path, mode="r").arrays()))
+
+
+def _axes(variables: Mapping[str, Any]) -> dict[str, int]:
+    return {name: each.dtype.itemsize * each.shape[0] for name, each in variables.items() if each.ndim == 1}
 
 
 def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":
@@ -153,6 +186,7 @@ def _zarr_store(path: str) -> "Dataset":
         import_module("zarr")
     except ImportError as error:
         raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
+    _require_unpackable_axes(path, _axes_of_zarr)
     consolidated = (Path(path) / ".zmetadata").is_file()
     dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
     return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
