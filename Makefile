@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Packages that stakes plugs into; what each is tested with is in tests/integrations/requirements.
 PLUGINS := neuralforecast darts lightning anemoi
 
-.PHONY: install demo test tests lint browser docs reproduce bench forecast-quality plugins release soak clean
+.PHONY: install demo test tests snapshots lint browser docs reproduce bench forecast-quality plugins release soak clean
 
 install: $(INSTALLED)
 
@@ -25,6 +25,10 @@ test: $(READY) browser
 
 tests: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# The files of sentences that tests compare with, written anew; a look at the difference says whether they read well.
+snapshots: $(READY)
+	RENEW=1 $(BIN)/python -m pytest --quiet -n 0 $$(grep -rl --include='test_*.py' 'from snapshots import' tests)
 
 lint: $(READY)
 	$(BIN)/ruff check .

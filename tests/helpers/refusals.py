@@ -1,0 +1,17 @@
+"""Calls that must be refused: by the class of the error and the field it names, in one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stakes.errors import StakesError
+
+
+def refuses(error: type[BaseException], words: str, call: Callable[..., Any], /, *given: Any, **named: Any) -> str:
+    """What is said; `words` are a pattern somewhere in it, as in `pytest.raises`."""
+    with pytest.raises(error, match=words or None) as caught:
+        call(*given, **named)
+    said = str(caught.value)
+    assert len(said.splitlines()) == 1 or not issubclass(error, StakesError), said
+    return said
