@@ -259,6 +259,7 @@ def test_certificate(setting: Setting) -> None:
         samples, cost = setting.members(dtype, seed=2), setting.cost(dtype)
         solution = solve_action(cost, samples)
         assert solution.converged.all()
+        assert solution.certified.all()
         assert torch.equal(
             solution.interior, (solution.action[:, 0] > cost.lower) & (solution.action[:, 0] < cost.upper)
         )

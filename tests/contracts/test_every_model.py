@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor, nn
 
 from stakes import (
@@ -205,10 +206,7 @@ def test_members_scale_and_shift_with_the_outcomes(name: str, outcomes: int) -> 
     torch.testing.assert_close(samples_moved, 1000 + 20 * samples, rtol=1e-3, atol=1.0)
     draws = (
         each.training_draw(x, y, each.draw_noise(5, 3, seeded()))
-        for each, x, y in (
-            (model, features[:5], outcome[:5]),
-            (moved, 3 * features[:5] - 7, 1000 + 20 * outcome[:5]),
-        )
+        for each, x, y in ((model, features[:5], outcome[:5]), (moved, 3 * features[:5] - 7, 1000 + 20 * outcome[:5]))
     )
     first, second = draws
     torch.testing.assert_close(first.score_members, second.score_members, rtol=1e-3, atol=1e-3)
@@ -287,8 +285,7 @@ def test_repr_shows_the_network(name: str) -> None:
     [{"noise": 0}, {"hidden": 0}, {"layers": 0}, {"noise": -1}, {"features": -1}, {"outcomes": 0}, {"outcomes": -2}],
 )
 def test_bad_settings_are_named(name: str, settings: dict[str, int]) -> None:
-    with pytest.raises(SettingError, match="must be a whole number of at least 1"):
-        MODELS[name](**({"features": 2, "outcomes": 1} | settings))
+    refuses(SettingError, "must be a whole number of at", MODELS[name], **{"features": 2, "outcomes": 1} | settings)
 
 
 @pytest.mark.parametrize("name", sorted({*SMALL} - {"implicit_linear"}))  # which starts at the best, here
@@ -320,9 +317,6 @@ def loss_of(model: Any, mixture: DecisionAwareObjective, features: Tensor, outco
 def test_wrong_widths_and_member_counts_are_named(name: str) -> None:
     model = build(name)
     features, _ = table(6, 1)
-    with pytest.raises(StakesError, match="columns"):
-        model.sample(features[:, :1], 4)
-    with pytest.raises(StakesError, match="columns"):
-        model.training_draw(features, torch.rand(6, 2), model.draw_noise(6, 4))
-    with pytest.raises(StakesError, match="members"):
-        model.sample(features, 0)
+    refuses(StakesError, "columns", model.sample, features[:, :1], 4)
+    refuses(StakesError, "columns", model.training_draw, features, torch.rand(6, 2), model.draw_noise(6, 4))
+    refuses(StakesError, "members", model.sample, features, 0)

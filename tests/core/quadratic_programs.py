@@ -71,10 +71,7 @@ class QuadraticProgram:
         curved, right = x @ (_long(self.H) @ x) / 2, np.concatenate([_long(self.e), _long(self.g)])
         slope = _long(self.H) @ x + _long(self.c) + np.concatenate([_long(self.E), _long(self.G)]).T @ y
         loose = np.abs(slope) @ np.abs(x)  # what a slope that is not quite zero could be worth
-        return (
-            float(self.constant - curved - right @ y - loose),
-            float(self.constant + curved + _long(self.c) @ x),
-        )
+        return (float(self.constant - curved - right @ y - loose), float(self.constant + curved + _long(self.c) @ x))
 
     def violation(self, answer: Answer) -> float:
         """How far the point lies beyond a limit, or off an equation, in units of the program."""

@@ -47,15 +47,6 @@ def test_the_share_of_one_process_is_the_mean(weight: torch.Tensor | None) -> No
             torch.testing.assert_close(share.decision, mean.decision)
 
 
-@pytest.mark.parametrize("dim", [None, 0, 1, -1])
-def test_loss_scales_are_means_without_gradient(dim: int | None) -> None:
-    values = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
-    mean = values.mean() if dim is None else values.mean(dim, keepdim=True)
-    for scale, expected in zip(loss_scales([(values, 2 * values)], dim), (mean, 2 * mean), strict=True):
-        torch.testing.assert_close(scale, expected.detach())
-        assert not scale.requires_grad
-
-
 def test_loss_scales_of_parts_and_of_counted_cases() -> None:
     values = torch.rand(3, 10, dtype=torch.float64)
     (of_parts,) = loss_scales([(values[:, :4],), (values[:, 4:],)], -1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from example_counts import examples
 from hypothesis import strategies
+from refusals import refuses
 from torch import Tensor
 
 from stakes import (
@@ -19,7 +20,6 @@ from stakes import (
     ProtectionCost,
     ShortfallCost,
     Solver,
-    WindDispatchCost,
     cost_function,
     optimal_action,
     solve_action,
@@ -84,10 +84,7 @@ SEVERAL_MINIMA = {
         converged=False,
     ),
 }
-SOLVERS: dict[str, Solver] = {
-    "newton": NewtonBisection(),
-    "projected": ProjectedGradient(steps=200, step_size=0.1),
-}
+SOLVERS: dict[str, Solver] = {"newton": NewtonBisection(), "projected": ProjectedGradient(steps=200, step_size=0.1)}
 ACCURACY = {"newton": 1e-9, "projected": 1e-2}
 BISECTED = 1e-6  # what bisection alone reaches, where there is no curvature to go by
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -129,17 +126,14 @@ def test_several_minima_are_flagged(solver: str, name: str) -> None:
 
 
 @every_solver
-@pytest.mark.parametrize("flat", [lambda a, y: 0 * a * y, lambda a, y: 0 * y, lambda a, y: 3 + 0 * (a + y)])
+@pytest.mark.parametrize(
+    "flat",
+    [lambda a, y: 0 * a * y, lambda a, y: 0 * y, lambda a, y: 3 + 0 * (a + y), lambda a, y: (a - 0.37) ** 4 + 0 * y],
+)
 def test_flat_cost_is_flagged(solver: str, flat: Callable[[Tensor, Tensor], Tensor]) -> None:
     solution = solve_action(cost_function(flat, 0.0, 1.0), members(), SOLVERS[solver])
     assert solution.action.isfinite().all()
     assert not solution.converged.any()
-
-
-@every_solver
-def test_vanishing_curvature_is_flagged(solver: str) -> None:
-    cost = cost_function(lambda a, y: (a - 0.37) ** 4 + 0 * y, 0.0, 1.0)
-    assert not solve_action(cost, members(), SOLVERS[solver]).converged.any()
 
 
 @every_solver
@@ -162,27 +156,6 @@ def theorem(function: Callable[[Tensor, Tensor], Tensor], action: Tensor, sample
     (slope,) = torch.autograd.grad(function(action, samples[..., 0]).mean(), action, create_graph=True)
     curvature, cross = torch.autograd.grad(slope.sum(), (action, samples), materialize_grads=True)
     return -cross / curvature
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_newton_is_exact_to_rounding(dtype: torch.dtype) -> None:
-    samples = torch.randn(200, 20, 1, generator=torch.Generator().manual_seed(0)).to(dtype)
-    cost = cost_function(lambda a, y: (a - y) ** 2, -10.0, 10.0)
-    solution = solve_action(cost, samples, NewtonBisection())
-    error = (solution.action.double() - samples.double().mean(-2)).abs().max().item()
-    assert error <= 8 * torch.finfo(dtype).eps
-    assert solution.converged.all()
-    assert (solution.residual <= 1e-6).all()
-
-
-def test_certificate_holds_what_it_says() -> None:
-    solution = solve_action(as_cost(PROBLEMS["exponential"]), members(3))
-    cost = [math.exp(EXPONENTIAL - y) - EXPONENTIAL for y in MEMBERS]
-    curvature = [math.exp(EXPONENTIAL - y) for y in MEMBERS]
-    assert solution.expected_cost.tolist() == pytest.approx([sum(cost) / 3] * 3)
-    assert solution.curvature.tolist() == pytest.approx([sum(curvature) / 3] * 3)
-    assert solution.residual.shape == solution.interior.shape == solution.converged.shape == (3,)
-    assert (solution.residual <= 1e-9).all()
 
 
 def test_residual_is_the_newton_step_still_to_go() -> None:
@@ -239,22 +212,12 @@ def test_members_must_be_finite(make: Callable[[], Cost], solve: Callable[..., A
     samples = members()
     samples[1, 2] = bad
     for check in (None, True):
-        with pytest.raises(NonFiniteError, match=r"samples must be finite, got 1 .* of 6"):
-            solve(make(), samples, check=check)
+        refuses(NonFiniteError, r"samples must be finite, got 1 .* of 6", solve, make(), samples, check=check)
 
 
 @pytest.mark.parametrize(
     "cost",
-    [
-        ShortfallCost(5.0),
-        WindDispatchCost(5.0),
-        ProtectionCost(0.5, 0.5),
-        ProtectionCost(0.5, 0.5, protection_power=2.0),
-        NewsvendorCost(1.0, 2.0, 0.0, 1.0),
-        NewsvendorCost(1.0, 2.0, 0.0, torch.ones(2, dtype=DOUBLE)),
-        ImbalanceCost(1.0, 2.0, 0.0, 1.0),
-        as_cost(PROBLEMS["quadratic"]),
-    ],
+    [ShortfallCost(5.0), NewsvendorCost(1.0, 2.0, 0.0, 1.0), as_cost(PROBLEMS["quadratic"])],
     ids=lambda cost: type(cost).__name__,
 )
 @pytest.mark.parametrize("solver", [None, NewtonBisection(), ProjectedGradient()])
@@ -263,10 +226,9 @@ def test_unchecked_nan_is_let_through_and_flagged(cost: Cost, solver: Solver | N
     samples[1, 2] = math.nan
     solution = solve_action(cost, samples, solver, check=False)
     assert not solution.converged[1]
-    healthy = solve_action(cost, samples[:1], solver) if isinstance(cost.upper, float) else None
-    if healthy is not None:
-        torch.testing.assert_close(solution.action[:1], healthy.action)
-        assert torch.equal(solution.converged[:1], healthy.converged)
+    healthy = solve_action(cost, samples[:1], solver)
+    torch.testing.assert_close(solution.action[:1], healthy.action)
+    assert torch.equal(solution.converged[:1], healthy.converged)
     assert optimal_action(cost, samples, solver, check=False).shape == (2, 1)
 
 
@@ -285,8 +247,7 @@ def test_unchecked_nan_is_let_through_and_flagged(cost: Cost, solver: Solver | N
     ],
 )
 def test_bad_samples_are_named(solve: Callable[..., Any], samples: Any, message: str) -> None:
-    with pytest.raises(ShapeError, match=f"samples .*{message}"):
-        solve(ShortfallCost(5.0), samples)
+    refuses(ShapeError, f"samples .*{message}", solve, ShortfallCost(5.0), samples)
 
 
 @dataclass(frozen=True)
@@ -314,8 +275,7 @@ class OwnCost:
     ],
 )
 def test_bounds_of_own_costs_are_checked(solve: Callable[..., Any], lower: Any, upper: Any) -> None:
-    with pytest.raises(CostError, match=r"lower|upper"):
-        solve(OwnCost(lower, upper), members())
+    refuses(CostError, r"lower|upper", solve, OwnCost(lower, upper), members())
 
 
 @pytest.mark.parametrize("solve", [solve_action, optimal_action])
@@ -323,8 +283,7 @@ def test_bounds_of_own_costs_are_checked(solve: Callable[..., Any], lower: Any, 
     "function", [lambda a, y: (a - y).sum(), lambda a, y: (a - y)[..., None], lambda a, y: (a - y).mean(0)]
 )
 def test_cost_of_wrong_shape_is_named(solve: Callable[..., Any], function: Callable[..., Tensor]) -> None:
-    with pytest.raises(ShapeError, match="the cost must return a tensor of shape"):
-        solve(cost_function(function, 0.0, 1.0), members())
+    refuses(ShapeError, "the cost must return a tensor of shape", solve, cost_function(function, 0.0, 1.0), members())
 
 
 def test_closed_form_is_used_unless_a_solver_is_named() -> None:
@@ -419,8 +378,7 @@ def test_a_steep_far_side_does_not_flag_a_well_curved_minimum() -> None:
 
 @pytest.mark.parametrize("shape", [(4, 1), (3,), (2, 4)])
 def test_parameters_that_do_not_fit_the_cases_are_named(shape: tuple[int, ...]) -> None:
-    with pytest.raises(CostError, match="penalty"):
-        optimal_action(ShortfallCost(torch.ones(shape)), torch.rand(4, 10, 1))
+    refuses(CostError, "penalty", optimal_action, ShortfallCost(torch.ones(shape)), torch.rand(4, 10, 1))
 
 
 @pytest.mark.parametrize(
@@ -435,8 +393,7 @@ def test_parameters_that_do_not_fit_the_cases_are_named(shape: tuple[int, ...]) 
     ],
 )
 def test_things_of_the_wrong_kind_are_refused(call: Callable[[], object]) -> None:
-    with pytest.raises(StakesError, match="must"):
-        call()
+    refuses(StakesError, "must", call)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 from scipy.stats import norm
 from torch import Tensor
 
 from stakes import (
-    ArbitrageCost,
     Cost,
     CVaRCost,
     DecisionScore,
@@ -34,7 +33,7 @@ from stakes.costs.cost import plain_cost_of
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor
-from stakes.forecasting.decisions import decision_table, solve_decisions
+from stakes.forecasting.decisions import solve_decisions
 
 NEWSVENDOR = NewsvendorCost(3.0, 1.0, -9.0, 9.0)
 SCHEDULE = CVaRCost(ScheduleCost(4.0, 1.0, ramp=0.3), level=0.5)
@@ -69,18 +68,6 @@ def test_one_number_and_a_program_of_one_part_agree() -> None:
         number = optimal_action(CVaRCost(NEWSVENDOR, level, mix), samples, weights=weights)
         program = CVaRCost(ScheduleCost(3.0, 1.0, lower=-9.0, upper=9.0), level, mix)
         torch.testing.assert_close(number, optimal_action(program, samples, weights=weights), rtol=0.0, atol=1e-6)
-
-
-def test_a_program_in_words() -> None:
-    words = Program(
-        decide={"plan": Quantity()},
-        recourse={"missing": Quantity(cost=4), "surplus": Quantity(cost=1)},
-        recourse_constraints={"demand": "plan + missing >= outcome", "supply": "surplus >= plan - outcome"},
-        limits={"ramp": "abs(change(plan)) <= 0.3"},
-    )
-    samples = members(SCHEDULE, 1, 13)
-    one, other = (solve_action(cost, samples) for cost in (CVaRCost(words, 0.5), SCHEDULE))
-    torch.testing.assert_close(one.expected_cost, other.expected_cost, rtol=0.0, atol=1e-7)
 
 
 def test_gradient_of_a_program_in_words_with_limits_that_bind() -> None:
@@ -149,16 +136,6 @@ def test_plain_cost_and_its_signed_gap_stand_beside_the_charge(cost: CVaRCost) -
     assert table.loc["plain_gap", "value"] == pytest.approx(float(metrics["plain_gap"].mean()))
 
 
-def test_decisions_hide_the_threshold() -> None:
-    index = pd.RangeIndex(2, name="row")
-    table = decision_table(SCHEDULE, members(SCHEDULE, 2, 13), index, [0.5], outcomes=["h1", "h2", "h3"])
-    assert list(table.columns[:5]) == ["row", "action_h1", "action_h2", "action_h3", "expected_cost"]
-    one = decision_table(NUMBER, members(NUMBER, 2, 13), index, [0.5])
-    assert list(one.columns[:3]) == ["row", "action", "expected_cost"]
-    battery = CVaRCost(ArbitrageCost(1.0, 2.0), 0.5)
-    assert battery.part_names(["1", "2"]) == ("charge_1", "charge_2", "discharge_1", "discharge_2")
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -172,17 +149,14 @@ def test_decisions_hide_the_threshold() -> None:
     ],
 )
 def test_wrong_parameters(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(CostError, match=said):
-        CVaRCost(**{"cost": NEWSVENDOR, "level": 0.5} | wrong)
+    refuses(CostError, said, CVaRCost, **{"cost": NEWSVENDOR, "level": 0.5} | wrong)
 
 
 def test_wrong_solvers_and_actions() -> None:
     with pytest.raises(SettingError, match="must be an InteriorPoint"):
         optimal_action(SCHEDULE, members(SCHEDULE, 2, 13), NewtonBisection())
-    with pytest.raises(SettingError, match="such as NewtonBisection"):
-        optimal_action(NUMBER, members(NUMBER, 2, 13), InteriorPoint())
-    with pytest.raises(ShapeError, match="an action and its threshold"):
-        NUMBER(torch.zeros(2, 1), torch.zeros(2, 1))
+    refuses(SettingError, "such as NewtonBisection", optimal_action, NUMBER, members(NUMBER, 2, 13), InteriorPoint())
+    refuses(ShapeError, "an action and its threshold", NUMBER, torch.zeros(2, 1), torch.zeros(2, 1))
 
 
 def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None:
@@ -206,8 +180,7 @@ def test_a_square_of_the_recourse_is_named() -> None:
     recourse = {"free": Quantity(cost=9), "missing": Quantity(cost=4, square="wear")}
     words = {"decide": {"plan": Quantity()}, "recourse_constraints": {"c": "plan + missing + free >= outcome"}}
     smooth = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.1}), 0.5)
-    with pytest.raises(CostError, match=r"^recourse.missing.square must be 0 for an aversion to risk .*, got wear$"):
-        optimal_action(smooth, torch.rand(1, 10, 2))
+    refuses(CostError, "^recourse.missing.square must be 0 for an", optimal_action, smooth, torch.rand(1, 10, 2))
     linear = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.0}), 0.5)
     assert optimal_action(linear, torch.rand(1, 10, 2)).isfinite().all()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from refusals import refuses
 from torch import Tensor
 
 from stakes import (
@@ -26,8 +27,6 @@ from stakes import (
 )
 from stakes.actions.cvar import CVaRProgram
 from stakes.errors import CostError
-from stakes.programs.recourse import ChargedBlocks, ChargedRecourse, Recourse, SplitRecourse
-from stakes.programs.storage import BatteryRecourse
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 PARTS, MEMBERS = 4, 11
@@ -125,17 +124,6 @@ def test_against_clarabel(name: str, level: float, mix: float) -> None:
     assert float(solution.gap) < 1e-6
 
 
-def test_a_battery_and_groups_stay_what_they_are_beside_the_charge() -> None:
-    for name, kind in (("storage", BatteryRecourse), ("recourse in groups", SplitRecourse)):
-        program = PROBLEMS[name][0].program(PARTS)
-        samples = members(1, MEMBERS, PARTS)
-        wide = CVaRProgram(program, 0.5, 1.0)._widened(
-            program.data(samples), samples.new_zeros(1, 1, PARTS), samples[..., 0]
-        )
-        assert isinstance(wide.data.recourse, ChargedRecourse)
-        assert isinstance(wide.data.recourse.alone, kind)
-
-
 @pytest.mark.parametrize(
     ("name", "count", "seed"),
     [
@@ -213,8 +201,7 @@ def test_gradient_where_prices_depend_on_the_outcome(priced_by_the_outcome: Scen
 
 def test_a_curved_recourse_is_refused() -> None:
     program = ScenarioProgram(torch.eye(2), torch.ones(2), torch.eye(2), torch.ones(2), Q=torch.ones(2))
-    with pytest.raises(CostError, match="linear costs"):
-        CVaRProgram(program, 0.5, 1.0).solve(members(1, 4, 2), torch.zeros(1, 4))
+    refuses(CostError, "linear costs", CVaRProgram(program, 0.5, 1.0).solve, members(1, 4, 2), torch.zeros(1, 4))
 
 
 @pytest.mark.parametrize("name", ["schedule", "curved", "arbitrage", "storage"])
@@ -246,70 +233,3 @@ def test_squares_far_from_zero_cost_no_digits(level: float) -> None:
         assert bool(far.certified.all())
         torch.testing.assert_close(far.expected_cost, near.expected_cost, rtol=1e-8, atol=0.0)
         torch.testing.assert_close(far.action[:, :6] - level, near.action[:, :6], rtol=0.0, atol=1e-4)
-
-
-CASES, DRAWN, ROWS, ACTIONS = 2, 4, 3, 2
-
-
-def positive(*shape: int, seed: int) -> Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.1
-
-
-def wide(values: Tensor) -> Tensor:
-    return values.expand(CASES, DRAWN, *values.shape[-2:])
-
-
-@pytest.fixture(params=[(False, False), (False, True), (True, False), (True, True)])
-def recourse(request: pytest.FixtureRequest) -> ChargedRecourse:
-    """With W diagonal or in full, and prices and slopes of all members or of each."""
-    full, each = request.param
-    reach = positive(ROWS, ROWS, seed=1) if full else positive(ROWS, seed=1)
-    own = DRAWN if each else 1
-    alone = Recourse(torch.zeros(ROWS, dtype=torch.float64), reach, positive(ROWS, ACTIONS, seed=2))
-    return ChargedRecourse(alone, positive(CASES, own, ROWS, seed=3), positive(CASES, own, ACTIONS, seed=4))
-
-
-def matrices(recourse: ChargedRecourse) -> tuple[Tensor, Tensor]:
-    """W and T of every member with the last row, (B, M, R + 1, Z + 1) and (B, M, R + 1, A + 1)."""
-    alone = recourse.alone
-    reach = wide(torch.diag(alone.W) if alone.W.dim() == 1 else alone.W)
-    nothing = torch.zeros(CASES, DRAWN, ROWS, 1, dtype=torch.float64)
-    one = torch.ones(CASES, DRAWN, 1, 1, dtype=torch.float64)
-    prices, slopes = (each.expand(CASES, DRAWN, -1)[:, :, None] for each in (recourse.prices, recourse.slopes))
-    first = torch.cat([torch.cat([reach, nothing], -1), torch.cat([-prices, one], -1)], -2)
-    return first, torch.cat([torch.cat([wide(alone.T), nothing], -1), torch.cat([-slopes, one], -1)], -2)
-
-
-def test_products_are_those_of_the_matrices(recourse: ChargedRecourse) -> None:
-    reach, moves = matrices(recourse)
-    rows, action = (
-        positive(CASES, DRAWN, ROWS + 1, seed=5),
-        positive(CASES, ACTIONS + 1, seed=6),
-    )
-    weights = positive(CASES, DRAWN, seed=7)
-    torch.testing.assert_close(recourse.reached(rows), (reach @ rows[..., None])[..., 0])
-    torch.testing.assert_close(recourse.priced(rows), (reach.mT @ rows[..., None])[..., 0])
-    torch.testing.assert_close(recourse.moved(action).expand(-1, DRAWN, -1), (moves @ action[:, None, :, None])[..., 0])
-    pulled = (weights[..., None] * (moves.mT @ rows[..., None])[..., 0]).sum(1)
-    torch.testing.assert_close(recourse.pull(weights, rows), pulled)
-    assert (recourse.rows, recourse.parts) == (ROWS + 1, ROWS + 1)
-    assert float(recourse.curved(rows).abs().max()) == 0.0
-
-
-def test_blocks_are_those_of_their_formulas(recourse: ChargedRecourse) -> None:
-    reach, moves = matrices(recourse)
-    z, v = (
-        positive(CASES, DRAWN, ROWS + 1, seed=8),
-        positive(CASES, DRAWN, ROWS + 1, seed=9),
-    )
-    blocks = recourse.blocks(torch.ones(CASES, 1, 1, dtype=torch.float64), z, v)
-    assert isinstance(blocks, ChargedBlocks)
-    s = torch.diag_embed(v) + reach @ torch.diag_embed(1 / z) @ reach.mT
-    rows, weights = (
-        positive(CASES, DRAWN, ROWS + 1, seed=10),
-        positive(CASES, DRAWN, seed=11),
-    )
-    torch.testing.assert_close(blocks.theta(rows), rows / z)
-    torch.testing.assert_close(blocks.solve(rows), torch.linalg.solve(s, rows[..., None])[..., 0])
-    whole = (weights[..., None, None] * (moves.mT @ torch.linalg.solve(s, moves))).sum(1)
-    torch.testing.assert_close(blocks.on_actions(weights), whole)

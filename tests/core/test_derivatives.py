@@ -70,16 +70,6 @@ def test_all_derivatives_equal_their_formulas() -> None:
     torch.testing.assert_close(cross, torch.stack([both_sites - 12 * gap**2 / 6, both_sites], -1))
 
 
-def test_cross_derivative_equals_finite_differences_of_the_slope() -> None:
-    action, samples, step = actions(3), actions(3, 4, 2), 1e-5
-    direction = actions(3, 4, 2).flip(0)
-    ahead, behind = (
-        slope_of(lambda a, y=samples + sign * step * direction: expected_cost(a, y), action) for sign in (1, -1)
-    )
-    cross = all_derivatives(expected_cost, action, samples)[3]
-    torch.testing.assert_close((cross * direction).sum((-2, -1)), (ahead - behind) / (2 * step), rtol=1e-7, atol=1e-8)
-
-
 @pytest.mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0)])
 def test_all_derivatives_are_the_same_under_vmap(in_dims: tuple[int | None, int | None]) -> None:
     action, samples = actions(3, 2), actions(3, 2, 4, 1)
@@ -113,16 +103,6 @@ def test_value_is_kept_and_the_jacobian_is_the_gradient() -> None:
     pull = actions(3).flip(0)
     (gradient,) = torch.autograd.grad((pull * result).sum(), members)
     torch.testing.assert_close(gradient, pull[:, None, None] * jacobian)
-
-
-def test_stated_gradient_passes_gradcheck() -> None:
-    """Which moves the members by a little: the value must follow, as that of a best action does."""
-
-    def mean_square(members: Tensor) -> Tensor:
-        fixed = members.detach()
-        return with_gradient((fixed**2).mean((-2, -1)), members, 2 * fixed / fixed[0].numel())
-
-    assert torch.autograd.gradcheck(mean_square, actions(2, 3, 2).requires_grad_())
 
 
 def test_stated_gradient_passes_through_transforms() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -59,8 +60,7 @@ def test_scenarios_are_a_long_table() -> None:
     assert {len(column) for column in table.values()} == {3 * 5 * 4}
     assert table["value"].sum() == pytest.approx(float(reduced.members.sum()), rel=1e-5)
     assert table["probability"].sum() == pytest.approx(3 * 4, rel=1e-5)
-    with pytest.raises(stakes.StakesError, match="names"):
-        reduced.scenarios(("a",))
+    refuses(stakes.StakesError, "names", reduced.scenarios, ("a",))
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,4 @@ def test_scenarios_are_a_long_table() -> None:
     ],
 )
 def test_bad_input_is_refused_by_name(field: str, samples: Tensor, count: int, weights: Tensor | None) -> None:
-    with pytest.raises(stakes.StakesError, match=field):
-        stakes.reduce_members(samples, count, weights)
+    refuses(stakes.StakesError, field, stakes.reduce_members, samples, count, weights)

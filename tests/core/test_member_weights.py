@@ -1,7 +1,6 @@
 """Weighted members, and sorted ones: as if each were there as often as it weighs, in every cost, solver and score."""
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import hypothesis
@@ -11,6 +10,7 @@ import torch
 from example_counts import examples
 from hypothesis import given, strategies
 from hypothesis import strategies as st
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -18,11 +18,7 @@ from stakes import ShortfallCost, energy_score, optimal_action
 from stakes.costs.cost import Cost
 from stakes.costs.member_weights import (
     rank_balance,
-    register_operator,
-    relative_weights,
-    slope_of,
     sort_members,
-    weight_balance,
 )
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.scores.scoring_rules import ThresholdWeightedCRPS, VariogramScore
@@ -206,15 +202,6 @@ def test_gradients_of_scores(name: str, dimensions: int) -> None:
     assert torch.autograd.gradcheck(weighted, samples, eps=1e-6, atol=1e-5)
 
 
-def test_the_energy_score_of_weights_is_its_double_sum() -> None:
-    samples, outcome, weights = drawn(8, 4), drawn(4), whole(1, 8)[0]
-    shares = weights / weights.sum()
-    accuracy = (shares * (samples - outcome).norm(dim=-1)).sum()
-    apart = (samples[:, None] - samples[None]).norm(dim=-1)
-    expected = accuracy - (shares[:, None] * shares * apart).sum() / 2
-    torch.testing.assert_close(stakes.energy_score(samples, outcome, "biased", weights=weights), expected)
-
-
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_weights_under_vmap(dimensions: int) -> None:
     cost = stakes.NewsvendorCost(7.0, 2.0, 0.0, 40.0)
@@ -255,8 +242,7 @@ def test_weights_that_are_none_are_refused(weights: Any, error: type[Exception],
         lambda: stakes.energy_score(samples, outcome, "biased", weights=weights),
         lambda: stakes.ShortfallCost(1.0).best_action(samples, weights),
     ):
-        with pytest.raises(error, match=message):
-            use()
+        refuses(error, message, use)
 
 
 @pytest.mark.parametrize("estimator", ["fair", "almost_fair"])
@@ -271,22 +257,6 @@ def test_the_debiased_decision_score_refuses_weights() -> None:
     score = stakes.DecisionScore(stakes.ShortfallCost(5.0), "debiased")
     with pytest.raises(SettingError, match='must be "plain" where members have weights: "debiased"'):
         score(drawn(4, 4, 1), drawn(4, 1), weights=torch.ones(4))
-
-
-def test_relative_weights_add_up_to_the_number_of_members() -> None:
-    found = relative_weights(torch.tensor([1, 3]), torch.zeros(5, 2, 4))
-    assert found is not None
-    assert (found.shape, found[0].tolist(), found.dtype) == ((5, 2), [0.5, 1.5], torch.float32)
-    assert relative_weights(None, torch.zeros(5, 2, 4)) is None
-
-
-def test_the_balance_of_weights_is_the_slope_of_their_distances() -> None:
-    values, weights = torch.tensor([1.0, 4.0, 1.0, 2.0], dtype=DOUBLE), torch.tensor([1.0, 2.0, 3.0, 0.0])
-    pairs = weights[:, None] * weights
-    slopes = torch.stack(
-        [slope_of(lambda y, at=at: (pairs[at] * (y - values).abs()).sum(), values[at]) for at in range(4)]
-    )
-    assert weight_balance(values, weights.to(DOUBLE)).tolist() == slopes.tolist()
 
 
 LAYOUTS = {"cases first": torch.rand(400, 50), "members first": torch.rand(50, 400).T}
@@ -354,47 +324,3 @@ def test_neither_has_a_gradient() -> None:
     values = torch.randn(3, 5, requires_grad=True)
     assert not sort_members(values).requires_grad
     assert not rank_balance(values).requires_grad
-
-
-_NUMBER = count()
-
-
-@pytest.fixture
-def largest():
-    """An operator with two results: the largest number of each row, and the row less it."""
-
-    def function(values: Tensor) -> tuple[Tensor, Tensor]:
-        top = values.max(-1).values
-        return top, values - top[..., None]
-
-    def fake(values: Tensor) -> tuple[Tensor, Tensor]:
-        return values.new_empty(values.shape[:-1]), torch.empty_like(values)
-
-    return register_operator(f"largest_{next(_NUMBER)}", "(Tensor values) -> (Tensor, Tensor)", function, fake)
-
-
-VALUES = torch.tensor([[[1.0, 5.0], [4.0, 2.0]], [[0.0, -1.0], [3.0, 3.0]], [[7.0, 8.0], [-2.0, -3.0]]])
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_batches(largest, axis: int) -> None:
-    top, below = torch.func.vmap(largest, in_dims=axis)(VALUES)
-    assert torch.equal(top, largest(VALUES.movedim(axis, 0))[0])
-    assert torch.equal(below, largest(VALUES.movedim(axis, 0))[1])
-
-
-def test_is_one_node_of_a_compiled_graph(largest) -> None:
-    calls = []
-
-    def backend(graph: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
-        calls.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
-        return graph
-
-    compiled = torch.compile(lambda values: largest(values)[0] * 2, fullgraph=True, backend=backend)
-    assert torch.equal(compiled(VALUES), 2 * largest(VALUES)[0])
-    assert [call for call in calls if "stakes.largest" in call]
-
-
-def test_a_name_is_taken_once() -> None:
-    with pytest.raises(RuntimeError, match="sort_members"):
-        register_operator("sort_members", "(Tensor values) -> Tensor", torch.clone, torch.empty_like)

@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from refusals import refuses
+from torch import Tensor
 
 import stakes
 from stakes import (
@@ -18,10 +16,8 @@ from stakes import (
     EnergyScore,
     ImbalanceCost,
     ParameterRange,
-    ProtectionCost,
     ShortfallCost,
     TrainingDraw,
-    WindDispatchCost,
     cost_function,
     energy_score,
     optimal_action,
@@ -86,15 +82,13 @@ def test_weight_one_warns_and_counts_the_decision_alone() -> None:
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan, math.inf, torch.tensor([0.5, -0.1]), torch.tensor(math.nan)])
 def test_weight_out_of_range_is_named(weight: Any) -> None:
-    with pytest.raises(SettingError, match=r"decision_weight must lie in \[0, 1\)"):
-        objective(weight)
+    refuses(SettingError, r"decision_weight must lie in \[0, 1\)", objective, weight)
 
 
 @pytest.mark.parametrize("name", ["score_scale", "decision_scale"])
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, 0.0])])
 def test_bad_scale_is_named(name: str, scale: Any) -> None:
-    with pytest.raises(SettingError, match=f"{name} must be positive and finite"):
-        objective(0.5, **{name: scale})
+    refuses(SettingError, f"{name} must be positive and finite", objective, 0.5, **{name: scale})
 
 
 def test_tensor_weight_of_a_stack_equals_single_models() -> None:
@@ -142,8 +136,7 @@ def test_masked_cases_count_nothing() -> None:
 def test_nan_outcome_without_mask_raises() -> None:
     samples, outcome = data(6)
     outcome[2] = math.nan
-    with pytest.raises(NonFiniteError, match="outcome must be finite"):
-        objective(0.3).from_samples(samples, outcome)
+    refuses(NonFiniteError, "outcome must be finite", objective(0.3).from_samples, samples, outcome)
     with pytest.raises(NonFiniteError, match="outcome must be finite"):
         objective(0.3).from_samples(samples, outcome, mask=torch.ones(6, dtype=torch.bool))
 
@@ -162,21 +155,7 @@ def test_case_weights_weigh_the_mean() -> None:
 def test_mask_and_weight_of_wrong_shape_are_named(name: str) -> None:
     samples, outcome = data(6)
     wrong: Any = {name: torch.ones(6, 1, dtype=torch.bool if name == "mask" else DOUBLE)}
-    with pytest.raises(ShapeError, match=name):
-        objective(0.3).from_samples(samples, outcome, **wrong)
-
-
-def test_gradients_of_both_terms_flow() -> None:
-    samples, outcome = data(6)
-    samples.requires_grad_()
-    gradients = []
-    for weight in (0.0, 0.5):
-        loss = objective(weight).from_samples(samples, outcome).mean().total
-        gradients.append(torch.autograd.grad(loss, samples)[0])
-    decision = DecisionScore(COST)(samples, outcome).mean()
-    (decision_gradient,) = torch.autograd.grad(decision, samples)
-    assert decision_gradient.abs().sum() > 0
-    torch.testing.assert_close(gradients[1], 0.5 * gradients[0] + 0.5 * decision_gradient)
+    refuses(ShapeError, name, objective(0.3).from_samples, samples, outcome, **wrong)
 
 
 def draws_of(*batch: int, weight: Tensor | None = None) -> TrainingDraw:
@@ -235,8 +214,7 @@ def test_scale_of_zero_is_refused() -> None:
 
 
 def test_scales_need_a_draw() -> None:
-    with pytest.raises(ShapeError, match="at least one draw"):
-        objective(0.5).estimate_scales([])
+    refuses(ShapeError, "at least one draw", objective(0.5).estimate_scales, [])
 
 
 @pytest.mark.parametrize("truth", [(0.0, 1.0), (0.5, 0.7)])
@@ -271,8 +249,7 @@ def objective_of(weight: Any = 0.5, **options: Any) -> DecisionAwareObjective:
 def test_settings_that_would_broadcast_the_cases_are_refused(name: str) -> None:
     options = {"decision_weight": 0.5} | {name: torch.full((4, 1), 0.5)}
     objective = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0)), **options)
-    with pytest.raises(ShapeError, match="must fit the cases"):
-        objective.from_samples(torch.rand(4, 10, 1), torch.rand(4, 1))
+    refuses(ShapeError, "must fit the cases", objective.from_samples, torch.rand(4, 10, 1), torch.rand(4, 1))
 
 
 def test_objective_under_vmap_over_its_weight() -> None:
@@ -308,14 +285,6 @@ def test_scales_do_not_depend_on_the_estimator_of_the_decision() -> None:
     draw = TrainingDraw.from_samples(torch.rand(50, 10, 1), torch.rand(50, 1))
     debiased = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0), "debiased"), 0.5)
     assert debiased.estimate_scales(draw).decision_scale == objective_of().estimate_scales(draw).decision_scale
-
-
-@pytest.mark.parametrize("cost", [ShortfallCost(5.0), WindDispatchCost(5.0), ProtectionCost(0.5, 0.5)])
-@pytest.mark.parametrize("sites", [1, 3])
-def test_plain_decision_score_is_the_realised_cost(cost: Any, sites: int) -> None:
-    samples, outcome = torch.rand(5, 8, sites), torch.rand(5, sites)
-    expected = cost(optimal_action(cost, samples), outcome)
-    assert torch.equal(DecisionScore(cost)(samples, outcome), expected)
 
 
 def test_debiased_decision_score_formula() -> None:
@@ -407,60 +376,3 @@ def test_gradient_is_that_of_the_objective(aware: stakes.DecisionAwareObjective)
     (gradient,) = torch.autograd.grad(loss(samples, outcome), samples)
     expected = torch.autograd.grad(scaled.from_samples(samples, outcome).mean().total, samples)
     torch.testing.assert_close((gradient,), expected)
-
-
-def test_without_a_process_group_the_parts_are_the_whole(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = draw()
-    alone, shared = (stakes.DecisionAwareLoss(aware, across_processes=each) for each in (False, True))
-    for loss in (alone, shared):
-        loss.estimate_scales(samples, outcome)
-    torch.testing.assert_close(shared(samples, outcome), alone(samples, outcome))
-
-
-@pytest.mark.filterwarnings("ignore")  # Lightning's own advice on workers and loggers
-def test_serves_in_a_lightning_module(aware: stakes.DecisionAwareObjective, tmp_path: Path) -> None:
-    import pytorch_lightning as lightning
-
-    class Forecaster(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = nn.Linear(4, 1)
-            self.loss = stakes.DecisionAwareLoss(aware)
-            self.seen: list[float] = []
-
-        def members(self, features: Tensor) -> Tensor:
-            noise = torch.randn(len(features), 10, 1)
-            return self.network(torch.cat([features[:, None].expand(-1, 10, -1), noise], -1))
-
-        def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
-            features, outcome = batch
-            if self.global_step == 0:
-                self.loss.estimate_scales(self.members(features), outcome)
-            loss = self.loss(self.members(features), outcome)
-            self.seen.append(float(self.loss.terms.score))
-            return loss
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.Adam(self.parameters(), lr=1e-2)
-
-    torch.manual_seed(0)
-    features = torch.rand(256, 3)
-    data = DataLoader(TensorDataset(features, features.mean(1, keepdim=True)), batch_size=32, shuffle=True)
-    forecaster = Forecaster()
-    trainer = lightning.Trainer(
-        max_epochs=12,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-    )
-    trainer.fit(forecaster, data)
-    assert sum(forecaster.seen[-8:]) < 0.7 * sum(forecaster.seen[:8])
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    yield
-    torch.set_num_threads(1)

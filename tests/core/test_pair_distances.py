@@ -50,15 +50,6 @@ def test_sum_and_gradient_equal_all_pairs(members: int, sites: int, dtype: torch
     torch.testing.assert_close(gradient.double(), expected_gradient, rtol=10 * RTOL[dtype], atol=10 * RTOL[dtype])
 
 
-@every_dtype
-@every_width
-def test_without_gradients_the_sum_is_the_same(sites: int, dtype: torch.dtype) -> None:
-    samples = draw(4, 30, sites, dtype=dtype)
-    with torch.no_grad():
-        alone = pair_distance_sum(samples)
-    torch.testing.assert_close(alone, pair_distance_sum(samples), rtol=RTOL[dtype], atol=0.0)
-
-
 @every_width
 def test_near_ties_far_from_zero_keep_their_digits(sites: int) -> None:
     """Physical units: members of a pressure in Pa that differ by a fraction of one."""

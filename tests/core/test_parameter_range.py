@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes import CVaRCost, ImbalanceCost, NewsvendorCost, ParameterRange, ProtectionCost, ShortfallCost
@@ -32,8 +33,7 @@ def test_words_are_read_and_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1..", "..5", "1.5", "a..b", "1..2..3", ""])
 def test_what_is_no_range_is_refused(text: str) -> None:
-    with pytest.raises(CostError, match=r"LOW\.\.HIGH"):
-        ParameterRange.parse(text)
+    refuses(CostError, r"LOW\.\.HIGH", ParameterRange.parse, text)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,7 @@ def test_what_is_no_range_is_refused(text: str) -> None:
     ],
 )
 def test_ends_that_make_no_range_are_refused(low: float, high: float, log: bool, said: str) -> None:
-    with pytest.raises(CostError, match=said):
-        ParameterRange(low, high, log)
+    refuses(CostError, said, ParameterRange, low, high, log)
 
 
 @pytest.mark.parametrize("log", [True, False])
@@ -101,32 +100,25 @@ def test_what_a_model_sees_has_mean_0_and_scale_1_over_the_range(log: bool) -> N
     ],
 )
 def test_nothing_is_decided_or_paid_with_a_range(cost: stakes.Cost, reckon: Callable[[stakes.Cost], object]) -> None:
-    with pytest.raises(CostError, match="is the range"):
-        reckon(cost)
+    refuses(CostError, "is the range", reckon, cost)
 
 
 def test_nor_with_one_inside_an_aversion_to_risk() -> None:
     cost = CVaRCost(ShortfallCost(RANGE), level=0.5)
-    with pytest.raises(CostError, match="is the range"):
-        stakes.optimal_action(cost, torch.rand(3, 50, 2))
-    with pytest.raises(CostError, match="is the range"):
-        cost(torch.rand(3, 2), torch.rand(3, 2))
+    refuses(CostError, "is the range", stakes.optimal_action, cost, torch.rand(3, 50, 2))
+    refuses(CostError, "is the range", cost, torch.rand(3, 2), torch.rand(3, 2))
 
 
 def test_where_all_cases_belong_to_one_decision_maker_a_range_is_refused_at_once() -> None:
     members, outcome = np.random.default_rng(0).uniform(size=(2, 60, 20, 1))
-    with pytest.raises(CostError, match="is the range"):
-        stakes.Recalibrator(ShortfallCost(RANGE)).fit(members, outcome[:, 0])
+    refuses(CostError, "is the range", stakes.Recalibrator(ShortfallCost(RANGE)).fit, members, outcome[:, 0])
     refuse_range(ShortfallCost(5.0))
 
 
 def test_a_cost_must_be_one_at_both_ends() -> None:
-    with pytest.raises(CostError, match="penalty must be positive and finite, got -1"):
-        ShortfallCost(ParameterRange(-1, 5, log=False))
-    with pytest.raises(CostError, match="lower must be below upper"):
-        NewsvendorCost(RANGE, 1.0, 2.0, 1.0)
-    with pytest.raises(CostError, match=r"one parameter .* short 1..50 and long 1..50"):
-        ImbalanceCost(RANGE, RANGE, 0.0, 1.0)
+    refuses(CostError, "penalty must be positive and finite, got -1", ShortfallCost, ParameterRange(-1, 5, log=False))
+    refuses(CostError, "lower must be below upper", NewsvendorCost, RANGE, 1.0, 2.0, 1.0)
+    refuses(CostError, r"one parameter .* short 1..50 and long 1..50", ImbalanceCost, RANGE, RANGE, 0.0, 1.0)
     for bounds in ((RANGE, 99.0), (0.0, RANGE)):
         with pytest.raises(CostError, match=r"er cannot be a range, got 1\.\.50"):
             NewsvendorCost(3.0, 1.0, *bounds)  # type: ignore[arg-type]
@@ -136,8 +128,7 @@ def test_a_cost_must_be_one_at_both_ends() -> None:
     "make", [lambda: stakes.ScheduleCost(RANGE, 1.0), lambda: stakes.AllocationCost(RANGE, 1.0, budget=3.0)]
 )
 def test_programs_take_none(make: Callable[[], object]) -> None:
-    with pytest.raises(CostError, match="must be a number or a tensor, got ParameterRange"):
-        make()
+    refuses(CostError, "must be a number or a tensor, got ParameterRange", make)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +164,7 @@ def test_values_beyond_the_range_are_named() -> None:
     assert str(ranged) == "penalty 1..50"
     ranged.require_inside(1, 50)
     for least, most, named in ((0.5, 3, "0.5"), (3, np.nextafter(50.0, 51), "50"), (math.nan, 2, "nan")):
-        with pytest.raises(CostError, match=f"penalty must lie in 1 to 50.* got {named}"):
-            ranged.require_inside(least, most)
+        refuses(CostError, f"penalty must lie in 1 to 50.* got {named}", ranged.require_inside, least, most)
 
 
 COST = ShortfallCost(ParameterRange(2, 50))
@@ -190,8 +180,7 @@ def test_without_a_range_all_stays_as_it_is() -> None:
         assert same(FEATURES) is FEATURES
     assert column.replaced(FEATURES, torch.empty(7, 0)) is FEATURES
     assert column.cost(cost, FEATURES) is cost
-    with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
-        ParameterColumn.of(cost, conditioned=True)
+    refuses(SettingError, "conditioned is for a cost with a range", ParameterColumn.of, cost, conditioned=True)
 
 
 def test_models_see_the_column_only_where_they_are_conditioned() -> None:

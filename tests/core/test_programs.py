@@ -1,16 +1,15 @@
 """Scenario programs: actions, gradients, recourse, and wrong or hostile numbers."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from core.random_programs import random_programs
 from example_counts import examples
 from hostile_programs import WAYS, spoilt
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from torch import Tensor
 
 from stakes import (
@@ -33,7 +32,7 @@ from stakes import (
 from stakes.argument_checks import unwatched
 from stakes.costs.cost import action_parts, is_separable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
-from stakes.programs.scenario_program import implicit_change, program_cost
+from stakes.programs.scenario_program import program_cost
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -130,16 +129,13 @@ RIGHT: dict[str, Any] = {"T": torch.ones(2, 3), "W": torch.ones(2), "h_y": torch
     ],
 )
 def test_wrong_matrices(wrong: dict[str, Tensor], error: type[StakesError], said: str) -> None:
-    with pytest.raises(error, match=said):
-        ScenarioProgram(**RIGHT | wrong)
+    refuses(error, said, ScenarioProgram, **RIGHT | wrong)
 
 
 def test_wrong_members(program: ScenarioProgram) -> None:
-    with pytest.raises(ShapeError, match="samples must have 2 outcomes"):
-        program.solve(double(2, 4, 3))
+    refuses(ShapeError, "samples must have 2 outcomes", program.solve, double(2, 4, 3))
     batch = ScenarioProgram(**RIGHT | {"q": torch.ones(5, 2)}, P=torch.eye(3))
-    with pytest.raises(CostError, match="q must broadcast to the cases"):
-        batch.solve(double(2, 6, 4))
+    refuses(CostError, "q must broadcast to the cases", batch.solve, double(2, 6, 4))
 
 
 HARD = Program(decide={"plan": Quantity(cost=1.0, upper=100)}, recourse_constraints={"demand": "3 * plan >= outcome"})
@@ -231,8 +227,7 @@ def test_without_limits_nothing_is_solved() -> None:
 
 
 def test_wrong_solver() -> None:
-    with pytest.raises(SettingError, match="InteriorPoint"):
-        solve_action(COST, members(3, 6, 4), NewtonBisection())
+    refuses(SettingError, "InteriorPoint", solve_action, COST, members(3, 6, 4), NewtonBisection())
 
 
 EYE = torch.eye(2)
@@ -252,38 +247,7 @@ NUMBERS = {"T": EYE, "W": torch.ones(2), "h_y": EYE, "q": torch.ones(2), "G": EY
     ],
 )
 def test_refused(wrong: dict[str, Tensor], error: type[StakesError], said: str) -> None:
-    with pytest.raises(error, match=said):
-        ScenarioProgram(**NUMBERS | wrong)
-
-
-TO_THE_END = InteriorPoint(iterations=60, tolerance=1e-12)
-
-
-def test_by_rows_prices_and_slope() -> None:
-    generator = torch.Generator().manual_seed(0)
-    data = random_programs(generator, "solvable")
-    solution = TO_THE_END.solve(data)
-    assert bool(solution.solved.all())
-
-    def normal(like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=generator, dtype=torch.float64)
-
-    rows, prices, slope = normal(data.h), normal(data.q), normal(data.p)
-    step = 1e-6
-    ahead, behind = (
-        TO_THE_END.solve(replace(data, h=data.h + s * rows, q=data.q + s * prices, p=data.p + s * slope)).iterate.a
-        for s in (step, -step)
-    )
-    moved = implicit_change(data, solution, rows, prices, slope)
-    assert float(moved.abs().max()) > 0.01
-    torch.testing.assert_close(moved, (ahead - behind) / (2 * step), rtol=1e-4, atol=1e-5)
-
-
-def test_what_is_not_solved_stays() -> None:
-    data = random_programs(torch.Generator().manual_seed(0), "solvable")
-    solution = TO_THE_END.solve(data)
-    unsolved = solution._replace(solved=torch.zeros_like(solution.solved))
-    assert float(implicit_change(data, unsolved, torch.ones_like(data.h), None, None).abs().max()) == 0.0
+    refuses(error, said, ScenarioProgram, **NUMBERS | wrong)
 
 
 def battery_gradient(prices: list[float]) -> Tensor:
@@ -327,8 +291,7 @@ def test_a_spoilt_case_is_refused_flagged_or_right(way: str, seed: int, smoothin
 
 @pytest.mark.parametrize("kind", COSTS)
 def test_members_without_numbers_are_refused(kind: str) -> None:
-    with pytest.raises(NonFiniteError, match="samples must be finite"):
-        solve_action(COSTS[kind], torch.full_like(MEMBERS, torch.nan))
+    refuses(NonFiniteError, "samples must be finite", solve_action, COSTS[kind], torch.full_like(MEMBERS, torch.nan))
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e9])

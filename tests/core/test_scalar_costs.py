@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 from stakes import (
@@ -16,7 +17,6 @@ from stakes import (
     PowerCurve,
     ProtectionCost,
     ShortfallCost,
-    StakesError,
     StorageCost,
     WindDispatchCost,
     cost_function,
@@ -30,8 +30,7 @@ from stakes.errors import CostError, ShapeError
 
 @pytest.mark.parametrize("thing", [None, 3.0, torch.sub, "shortfall"])
 def test_what_cannot_serve_as_a_cost_is_refused(thing: Any) -> None:
-    with pytest.raises(CostError, match="cost must have lower, upper and be callable"):
-        require_cost(thing)
+    refuses(CostError, "cost must have lower, upper and be callable", require_cost, thing)
 
 
 DOUBLE = torch.float64
@@ -148,7 +147,9 @@ def best(cost: Cost, members: Tensor) -> Tensor:
 
 NOT_POSITIVE: tuple[Any, ...] = (0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, -1.0]), torch.tensor(math.nan))
 NOT_FINITE: tuple[Any, ...] = (math.nan, math.inf, -math.inf, torch.tensor([0.0, math.nan]))
-BAD: list[tuple[str, Callable[[Any], Cost], tuple[Any, ...]]] = [
+NO_POSITIVE_NUMBERS = (0.0, -1.0, math.nan, math.inf)
+NO_FINITE_NUMBERS = (math.nan, math.inf, -math.inf)
+BAD: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("penalty", lambda bad: ShortfallCost(bad), NOT_POSITIVE),
     ("penalty", lambda bad: WindDispatchCost(bad), NOT_POSITIVE),
     ("threshold", lambda bad: ProtectionCost(bad, 0.5), NOT_FINITE),
@@ -165,16 +166,23 @@ BAD: list[tuple[str, Callable[[Any], Cost], tuple[Any, ...]]] = [
     ("long", lambda bad: ImbalanceCost(1.0, bad, 0.0, 1.0), NOT_POSITIVE),
     ("lower", lambda bad: ImbalanceCost(1.0, 1.0, bad, 1.0), (*NOT_FINITE, 1.0, 2.0)),
     ("upper", lambda bad: ImbalanceCost(1.0, 1.0, 0.0, bad), (*NOT_FINITE, 0.0, -2.0)),
+    ("ramp_sharpness", lambda bad: PowerCurve(ramp_sharpness=bad), NO_POSITIVE_NUMBERS),
+    ("cutoff_sharpness", lambda bad: PowerCurve(cutoff_sharpness=bad), NO_POSITIVE_NUMBERS),
+    ("hub_height", lambda bad: PowerCurve(hub_height=bad), NO_POSITIVE_NUMBERS),
+    ("reference_height", lambda bad: PowerCurve(reference_height=bad), NO_POSITIVE_NUMBERS),
+    ("shear", lambda bad: PowerCurve(shear=bad), NO_FINITE_NUMBERS),
+    ("ramp_speed", lambda bad: PowerCurve(ramp_speed=bad), (*NO_FINITE_NUMBERS, 22.0, 30.0)),
+    ("cutoff_speed", lambda bad: PowerCurve(cutoff_speed=bad), (*NO_FINITE_NUMBERS, 9.0, 3.0)),
+    ("function", lambda bad: cost_function(bad, 0.0, 1.0), (None, 3.0)),
+    ("lower", lambda bad: cost_function(torch.sub, bad, 1.0), (*NO_FINITE_NUMBERS, 1.0, 2.0)),
+    ("upper", lambda bad: cost_function(torch.sub, 0.0, bad), (*NO_FINITE_NUMBERS, 0.0, -2.0)),
 ]
 
 
 @pytest.mark.parametrize(("field", "make", "bad_ones"), BAD)
-def test_bad_parameter_is_named(field: str, make: Callable[[Any], Cost], bad_ones: tuple[Any, ...]) -> None:
+def test_bad_parameter_is_named(field: str, make: Callable[[Any], Any], bad_ones: tuple[Any, ...]) -> None:
     for bad in bad_ones:
-        with pytest.raises(CostError, match=rf"\b{field}\b") as caught:
-            make(bad)
-        assert isinstance(caught.value, StakesError)
-        assert isinstance(caught.value, ValueError)
+        refuses(CostError, rf"\b{field}\b", make, bad)
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -226,20 +234,6 @@ def test_power_curve_formula() -> None:
     assert curve(torch.tensor(7.0, dtype=DOUBLE)).item() == pytest.approx(expected, rel=1e-14)
 
 
-def test_power_curve_has_ramp_plateau_and_cutoff() -> None:
-    curve = PowerCurve(shear=0.0)
-    ramp = curve(torch.linspace(0, 15, 100, dtype=DOUBLE))
-    plateau = curve(torch.linspace(15, 19, 50, dtype=DOUBLE))
-    cutoff = curve(torch.linspace(19, 40, 100, dtype=DOUBLE))
-    assert (ramp.diff() > 0).all()
-    assert ramp[0] < 1e-3
-    assert (plateau > 0.99).all()
-    assert (cutoff.diff() < 0).all()
-    assert cutoff[-1] < 1e-12
-    assert curve(torch.tensor(9.0)).item() == pytest.approx(0.5, abs=1e-6)
-    assert curve(torch.tensor(22.0)).item() == pytest.approx(0.5, abs=1e-4)
-
-
 def test_gradient_keeps_its_digits_where_the_curve_is_all_but_flat() -> None:
     speed = torch.tensor([-40.0, 0.0, 9.0, 16.0, 22.0, 60.0], dtype=DOUBLE, requires_grad=True)
     curve = PowerCurve(shear=0.0)
@@ -248,25 +242,6 @@ def test_gradient_keeps_its_digits_where_the_curve_is_all_but_flat() -> None:
     power = torch.sigmoid(up) * torch.sigmoid(down)
     expected = power * (0.8 * torch.sigmoid(-up) - 2 * torch.sigmoid(-down))
     torch.testing.assert_close(slope, expected.detach(), rtol=1e-9, atol=0.0)
-
-
-NO_POSITIVE_NUMBERS = (0.0, -1.0, math.nan, math.inf)
-NO_FINITE_NUMBERS = (math.nan, math.inf, -math.inf)
-BAD_CURVES: list[tuple[str, Callable[[Any], PowerCurve], float]] = [
-    *(("ramp_sharpness", lambda bad: PowerCurve(ramp_sharpness=bad), bad) for bad in NO_POSITIVE_NUMBERS),
-    *(("cutoff_sharpness", lambda bad: PowerCurve(cutoff_sharpness=bad), bad) for bad in NO_POSITIVE_NUMBERS),
-    *(("hub_height", lambda bad: PowerCurve(hub_height=bad), bad) for bad in NO_POSITIVE_NUMBERS),
-    *(("reference_height", lambda bad: PowerCurve(reference_height=bad), bad) for bad in NO_POSITIVE_NUMBERS),
-    *(("shear", lambda bad: PowerCurve(shear=bad), bad) for bad in NO_FINITE_NUMBERS),
-    *(("ramp_speed", lambda bad: PowerCurve(ramp_speed=bad), bad) for bad in (*NO_FINITE_NUMBERS, 22.0, 30.0)),
-    *(("cutoff_speed", lambda bad: PowerCurve(cutoff_speed=bad), bad) for bad in (*NO_FINITE_NUMBERS, 9.0, 3.0)),
-]
-
-
-@pytest.mark.parametrize(("field", "make", "bad"), BAD_CURVES)
-def test_bad_parameter_of_a_curve_is_named(field: str, make: Callable[[Any], Any], bad: Any) -> None:
-    with pytest.raises(CostError, match=rf"\b{field}\b"):
-        make(bad)
 
 
 def test_cost_function_drops_the_last_axis_for_one_outcome() -> None:
@@ -285,19 +260,6 @@ def test_cost_function_passes_all_axes_for_many_outcomes() -> None:
     cost = cost_function(lambda action, outcome: ((action - outcome) ** 2).sum(-1), 0.0, 1.0)
     values = cost(torch.full((4, 1), 3.0), torch.tensor([1.0, 2.0]).expand(6, 4, 2))
     assert torch.equal(values, torch.full((6, 4), 5.0))
-
-
-BAD_FUNCTIONS = [
-    *(("function", lambda bad: cost_function(bad, 0.0, 1.0), bad) for bad in (None, 3.0)),
-    *(("lower", lambda bad: cost_function(torch.sub, bad, 1.0), bad) for bad in (*NO_FINITE_NUMBERS, 1.0, 2.0)),
-    *(("upper", lambda bad: cost_function(torch.sub, 0.0, bad), bad) for bad in (*NO_FINITE_NUMBERS, 0.0, -2.0)),
-]
-
-
-@pytest.mark.parametrize(("field", "make", "bad"), BAD_FUNCTIONS)
-def test_bad_parameter_of_a_function_is_named(field: str, make: Callable[[Any], Any], bad: Any) -> None:
-    with pytest.raises(CostError, match=rf"\b{field}\b"):
-        make(bad)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from example_counts import examples
 from hypothesis import strategies
+from refusals import refuses
 from torch import Tensor
 
 from stakes import NewtonBisection, ProjectedGradient, Solver
@@ -145,8 +146,7 @@ def test_projected_gradient_diverges_beyond_the_largest_step() -> None:
     ],
 )
 def test_bad_solver_settings_are_named(make: Callable[[], Solver], field: str) -> None:
-    with pytest.raises(SettingError, match=field):
-        make()
+    refuses(SettingError, field, make)
 
 
 ROWS = 40
@@ -193,5 +193,4 @@ def test_the_best_action_may_lie_at_a_bound(slope: float, end: Tensor) -> None:
 
 def test_a_word_that_is_seen_to_be_wrong() -> None:
     spot_check_convexity(bowl, LOWER, UPPER)
-    with pytest.raises(CostError, match=r"stated to be convex.*leave out convex=True"):
-        spot_check_convexity(lambda action: -bowl(action), LOWER, UPPER)
+    refuses(CostError, "stated to be convex.*leave", spot_check_convexity, lambda action: -bowl(action), LOWER, UPPER)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 from stakes import (
@@ -54,24 +55,6 @@ def test_a_mixture_by_hand(scales: Any) -> None:
     torch.testing.assert_close(score_of_draw(ScoreMixture(PARTS, (1.5, 0.5), scales), draw), expected)
 
 
-def test_only_the_ratios_of_the_weights_matter() -> None:
-    draw = some_draw()
-    ones, tens = (ScoreMixture(PARTS, weights)(draw.decision_members, draw.decision_outcome)
-                  for weights in ((1.0, 2.0), (10.0, 20.0)))  # fmt: skip
-    torch.testing.assert_close(ones, tens)
-
-
-def test_the_objective_takes_a_mixture_as_its_score() -> None:
-    draw = some_draw()
-    mixture = ScoreMixture(PARTS, (1.0, 1.0), (2.0, 30.0))
-    terms = DecisionAwareObjective(mixture, DecisionScore(COST), 0.25, 3.0, 50.0)(draw)
-    torch.testing.assert_close(terms.score, mixture.of_draw(draw))
-    decision = DecisionScore(COST)(draw.decision_members, draw.decision_outcome) * draw.decision_term_weight
-    torch.testing.assert_close(terms.total, 0.75 * mixture.of_draw(draw) / 3.0 + 0.25 * decision / 50.0)
-    scaled = DecisionAwareObjective(mixture, DecisionScore(COST), 0.25).estimate_scales(draw)
-    assert scaled.score_scale == pytest.approx(mixture.of_draw(draw).mean().item())
-
-
 def test_standardised_parts_are_one_for_climatology_whatever_their_unit() -> None:
     generator = torch.Generator().manual_seed(1)
     outcome = 50 + 20 * torch.randn(4000, 2, dtype=torch.float64, generator=generator)
@@ -96,10 +79,8 @@ def test_scales_by_a_double_loop() -> None:
 
 
 def test_constant_outcomes_give_no_scale() -> None:
-    with pytest.raises(SettingError, match=r"the EnergyScore of a forecast by climatology must be positive.*got 0$"):
-        ScoreMixture(PARTS, (1.0, 1.0)).standardised(torch.ones(10, 2))
-    with pytest.raises(ShapeError, match="at least three cases, got 2"):
-        ScoreMixture(PARTS, (1.0, 1.0)).standardised(torch.rand(2, 2))
+    refuses(SettingError, "the EnergyScore of a", ScoreMixture(PARTS, (1.0, 1.0)).standardised, torch.ones(10, 2))
+    refuses(ShapeError, "at least three cases, got 2", ScoreMixture(PARTS, (1.0, 1.0)).standardised, torch.rand(2, 2))
 
 
 def test_a_mixture_is_proper_by_simulation() -> None:
@@ -132,10 +113,7 @@ def test_scores_in_words(text: str, expected: dict[str, float]) -> None:
 )
 @pytest.mark.parametrize("more", ["", "total=1,"])
 def test_words_that_are_no_score(text: str, more: str) -> None:
-    with pytest.raises(
-        SettingError, match=r"^score must be energy, pointwise, total or a mixture such as energy=1,total"
-    ):
-        score_weights(more + text)
+    refuses(SettingError, "^score must be energy, pointwise, total or a mixture such as", score_weights, more + text)
 
 
 def test_scores_by_name() -> None:
@@ -150,8 +128,7 @@ def test_scores_by_name() -> None:
 def test_a_cost_without_a_total_is_refused_only_where_the_total_is_scored() -> None:
     cost = ProtectionCost(0.5, 0.5)
     assert named_score({"energy": 1.0}, cost) == EnergyScore()
-    with pytest.raises(SettingError, match="ProtectionCost has none"):
-        named_score({"energy": 1.0, "total": 0.5}, cost)
+    refuses(SettingError, "ProtectionCost has none", named_score, {"energy": 1.0, "total": 0.5}, cost)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +143,7 @@ def test_a_cost_without_a_total_is_refused_only_where_the_total_is_scored() -> N
     ],
 )
 def test_bad_mixtures_are_named(arguments: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        ScoreMixture(*arguments)
+    refuses(SettingError, message, ScoreMixture, *arguments)
 
 
 def test_a_mixture_with_masks_and_weights_of_cases() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 import stakes
-from stakes.costs.cost import part_names
 from stakes.errors import CostError, ShapeError
 from stakes.forecasting.decisions import solve_decisions
 from stakes.programs.scenario_program import ProgramCost, limit_prices
@@ -91,17 +91,7 @@ def test_a_program_without_a_solution_has_no_prices() -> None:
 
 
 def test_a_decision_about_one_number_has_bounds_and_no_such_limits() -> None:
-    with pytest.raises(CostError, match=r"many parts .*, got ShortfallCost"):
-        limit_prices(stakes.ShortfallCost(5.0), members(1, 4, 1))
-
-
-def test_names_of_parts() -> None:
-    battery, schedule = stakes.ArbitrageCost(power=1.0, energy=1.0), stakes.ScheduleCost(1.0, 1.0)
-    function = stakes.cost_function(lambda a, y: (a**2).sum(-1) - y.sum(-1), 0.0, 1.0, parts=3)
-    assert part_names(schedule, ["a", "b"]) == ("a", "b")
-    assert part_names(function, ["a", "b"]) == ("1", "2", "3")
-    assert part_names(schedule, ["a"]) == ("action",)
-    assert part_names(battery, ["a"]) == ("charge_a", "discharge_a")
+    refuses(CostError, r"many parts .*, got ShortfallCost", limit_prices, stakes.ShortfallCost(5.0), members(1, 4, 1))
 
 
 def test_the_budget_has_one_price_where_one_place_gets_all_of_it() -> None:

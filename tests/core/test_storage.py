@@ -109,14 +109,6 @@ def test_what_a_plan_against_prices_costs() -> None:
     assert float(paid) == 2 * 3.0 - 1 * 4.0 + 0.25 * (2**2 + 1**2)
 
 
-def test_every_case_may_have_a_battery_of_its_own() -> None:
-    samples, power = members(2, 3, 4), torch.tensor([[0.2], [1.0]])
-    together = optimal_action(ArbitrageCost(power, 2.0, quadratic=0.5), samples)
-    for case in range(2):
-        alone = optimal_action(ArbitrageCost(float(power[case]), 2.0, quadratic=0.5), samples[case])
-        torch.testing.assert_close(together[case], alone, rtol=0.0, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -4,15 +4,11 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.settings import from_plain, to_plain
-from stakes.training.settings import (
-    DiffusionSettings,
-    ImplicitSettings,
-    LinearSettings,
-    TrainingSettings,
-)
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 
 NO_COUNTS = (0, -3, 2.0, "3", None, True, math.nan)
 COUNTS: dict[type, tuple[str, ...]] = {
@@ -58,35 +54,30 @@ EVERY_SETTING_CHANGED = (
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in COUNTS.items() for name in names])
 def test_counts_are_whole_and_positive(kind: type, name: str) -> None:
     for value in NO_COUNTS:
-        with pytest.raises(SettingError, match=f"^{name} must be a whole number of at least 1, got"):
-            kind(**{name: value})
+        refuses(SettingError, f"^{name} must be a whole number of at least 1, got", kind, **{name: value})
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, True, None])
 def test_pretraining_may_have_no_epochs_but_not_fewer(value: object) -> None:
     assert TrainingSettings(pretraining_epochs=0).pretraining_epochs == 0
-    with pytest.raises(SettingError, match=r"^pretraining_epochs must be a whole number of at least 0, got"):
-        TrainingSettings(pretraining_epochs=value)
+    refuses(SettingError, "^pretraining_epochs must be a whole number of", TrainingSettings, pretraining_epochs=value)
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "gradient_clip"])
 @pytest.mark.parametrize("value", [0, 0.0, -1e-3, math.inf, math.nan])
 def test_rates_are_positive_and_finite(name: str, value: float) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be positive and finite, got"):
-        TrainingSettings(**{name: value})
+    refuses(SettingError, f"^{name} must be positive and finite, got", TrainingSettings, **{name: value})
 
 
 def test_weight_decay_is_not_negative() -> None:
     assert TrainingSettings(weight_decay=0).weight_decay == 0
-    with pytest.raises(SettingError, match=r"^weight_decay must not be negative, got -0\.1$"):
-        TrainingSettings(weight_decay=-0.1)
+    refuses(SettingError, r"^weight_decay must not be negative, got -0\.1$", TrainingSettings, weight_decay=-0.1)
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "gradient_clip", "weight_decay"])
 @pytest.mark.parametrize("value", ["1", True, [1.0]])
 def test_numbers_are_numbers(name: str, value: Any) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be a number"):
-        TrainingSettings(**{name: value})
+    refuses(SettingError, f"^{name} must be a number", TrainingSettings, **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -100,8 +91,7 @@ def test_numbers_are_numbers(name: str, value: Any) -> None:
 )
 @pytest.mark.parametrize("value", ["", "Fair", "almost_fair", None])
 def test_training_choices(name: str, choices: str, value: Any) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be one of {choices}, got {value!r}$"):
-        TrainingSettings(**{name: value})
+    refuses(SettingError, f"^{name} must be one of {choices}, got {value!r}$", TrainingSettings, **{name: value})
 
 
 @pytest.mark.parametrize("name", ["members", "validation_members"])
@@ -116,16 +106,14 @@ def test_the_debiased_estimator_needs_even_members(name: str, count: int) -> Non
 def test_the_decision_has_at_least_the_members_of_the_score() -> None:
     assert TrainingSettings(members=10, decision_member_count=10).decision_member_count == 10
     for count in (9, 0, 12.0, True, "12"):
-        with pytest.raises(SettingError, match=r"^decision_member_count must be a whole number of at least 10, got"):
-            TrainingSettings(members=10, decision_member_count=count)
+        refuses(SettingError, "^decision_member_count", TrainingSettings, members=10, decision_member_count=count)
     with pytest.raises(SettingError, match=r"^decision_member_count must be even and at least 4 for the debiased"):
         TrainingSettings(members=10, decision_member_count=11, decision_estimator="debiased")
 
 
 @pytest.mark.parametrize("name", ["members", "validation_members"])
 def test_the_fair_estimator_needs_two_members(name: str) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be at least 2 for the fair estimator, got 1$"):
-        TrainingSettings(**{name: 1})
+    refuses(SettingError, f"^{name} must be at least 2 for the fair estimator, got 1$", TrainingSettings, **{name: 1})
     assert getattr(TrainingSettings(**{name: 1}, score_estimator="biased"), name) == 1
 
 
@@ -139,8 +127,7 @@ def test_the_schedule_needs_enough_steps(endpoints: Any, least: int) -> None:
 
 @pytest.mark.parametrize("name", ["endpoints", "prediction", "decision_weighting"])
 def test_diffusion_choices(name: str) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be one of .*, got 'other'$"):
-        DiffusionSettings(**{name: "other"}).build(1, 1)
+    refuses(SettingError, f"^{name} must be one of", lambda: DiffusionSettings(**{name: "other"}).build(1, 1))
     with pytest.raises(SettingError, match=f"^model.{name} must be one of .*, got 'other'"):
         from_plain(DiffusionSettings, {name: "other"}, "model")
 
@@ -166,8 +153,7 @@ def test_json_round_trip(settings: Any) -> None:
     ],
 )
 def test_errors_from_a_file_name_the_place(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        from_plain(TrainingSettings, values, "training")
+    refuses(SettingError, message, from_plain, TrainingSettings, values, "training")
 
 
 @pytest.mark.parametrize("settings", [ImplicitSettings(3, 4, 2), DiffusionSettings(3, 4, 2, 30)], ids=lambda s: s.name)
