@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 
 from stakes.data.case_table import CaseTable, Category
 from stakes.errors import NonFiniteError, ShapeError, StakesError
@@ -66,5 +67,4 @@ def test_tables_below_each_other_keep_every_word_and_the_text_of_keys() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(given: dict, error: type[StakesError], field: str) -> None:
-    with pytest.raises(error, match=field):
-        CaseTable(**{"features": torch.ones(4, 2), "outcome": torch.ones(4, 1)} | given)
+    refuses(error, field, CaseTable, **{"features": torch.ones(4, 2), "outcome": torch.ones(4, 1)} | given)

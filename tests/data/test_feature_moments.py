@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes.errors import StakesError
 from stakes.files import content_digest
@@ -91,10 +92,8 @@ def test_they_are_kept_as_they_were(tmp_path: Path) -> None:
     loaded = load_moments(tmp_path, NAMES, sha256)
     rows = np.array([[np.nan, -2.0, np.nan]])
     np.testing.assert_array_equal(loaded.draws(rows, 5), moments().draws(rows, 5))
-    with pytest.raises(StakesError, match="must be of the features of the fit"):
-        load_moments(tmp_path, ("a", "b", "d"), sha256)
-    with pytest.raises(StakesError, match=FEATURE_MOMENTS):
-        load_moments(tmp_path, NAMES, "0" * 64)
+    refuses(StakesError, "must be of the features of the fit", load_moments, tmp_path, ("a", "b", "d"), sha256)
+    refuses(StakesError, FEATURE_MOMENTS, load_moments, tmp_path, NAMES, "0" * 64)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +105,4 @@ def test_wrong_numbers_are_refused(column: str, value: object, tmp_path: Path) -
     table = pd.read_parquet(path)
     table[column] = value
     table.to_parquet(path)
-    with pytest.raises(StakesError, match=FEATURE_MOMENTS):
-        load_moments(tmp_path, NAMES, content_digest(path))
+    refuses(StakesError, FEATURE_MOMENTS, load_moments, tmp_path, NAMES, content_digest(path))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError, StakesError
@@ -106,6 +107,5 @@ def test_in_order_is_by_issue_and_then_by_time():
     ],
 )
 def test_what_does_not_fit_is_refused(what, error, words):
-    with pytest.raises(error, match=words):
-        ForecastSet(**({"members": MEMBERS} | what))
+    refuses(error, words, ForecastSet, **{"members": MEMBERS} | what)
     assert issubclass(error, StakesError)

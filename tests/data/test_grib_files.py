@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from forecast_files import read
+from refusals import refuses
 
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.forecasts.reading import read_past
-from stakes.data.tables.gridded_files import read_grib
-from stakes.errors import NetCDFError, StakesError
+from stakes.errors import StakesError
 
 pytestmark = pytest.mark.skipif(not (find_spec("eccodes") and find_spec("cfgrib")), reason="needs eccodes and cfgrib")
 GRID = {
@@ -33,11 +33,7 @@ def message(member: int, hours: int, values: np.ndarray, kind: str = "pf") -> by
     import eccodes  # here, since it takes half a second
 
     handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
-    surface = {
-        "typeOfFirstFixedSurface": 103,
-        "scaleFactorOfFirstFixedSurface": 0,
-        "scaledValueOfFirstFixedSurface": 2,
-    }
+    surface = {"typeOfFirstFixedSurface": 103, "scaleFactorOfFirstFixedSurface": 0, "scaledValueOfFirstFixedSurface": 2}
     parameter = {"discipline": 0, "parameterCategory": 0, "parameterNumber": 0, **surface}
     run = {
         "productDefinitionTemplateNumber": 1,
@@ -85,12 +81,6 @@ def test_the_control_is_a_member(tmp_path: Path) -> None:
     np.testing.assert_allclose(forecast.members[..., 0], VALUES[:3, :, 0, 0].T, atol=0.01)
 
 
-def test_a_single_time(tmp_path: Path) -> None:
-    fields = [message(member, 24, VALUES[member, 0]) for member in range(4)]
-    ensemble = read(written(tmp_path, b"".join(fields)), point=((52.0, 4.0),))
-    assert (ensemble.members.shape, ensemble.index[0]) == ((1, 4, 1), pd.Timestamp("2020-01-02"))
-
-
 REFUSED = {
     "cut short": (ensemble([1, 2])[:-40], "cannot be read as GRIB: End of resource reached"),
     "no GRIB": (b"time,m1\n", "cannot be read as GRIB: No valid message found"),
@@ -100,14 +90,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("content", "expected"), REFUSED.values(), ids=REFUSED)
 def test_files_that_are_refused(tmp_path: Path, content: bytes, expected: str) -> None:
-    with pytest.raises(StakesError, match=expected) as caught:
-        read(written(tmp_path, content), point=((52.0, 4.0),))
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(NetCDFError, match="cannot be read: "):
-        read_grib(str(tmp_path / "a.grib"))
+    refuses(StakesError, expected, read, written(tmp_path, content), point=((52.0, 4.0),))
 
 
 def test_past_runs_know_when_they_were_made(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes.cli.flags import names
 from stakes.cost_spec.spec import CostSpec
@@ -80,10 +81,8 @@ def test_the_unit_in_the_name_of_a_column(tmp_path: Path, label: str, name: str,
 
 
 def test_spaces_in_quotes_are_an_empty_file() -> None:
-    with pytest.raises(StakesError, match=r"'a\.csv' is empty"):
-        parse_delimited(b'"   "', "'a.csv'")
+    refuses(StakesError, r"'a\.csv' is empty", parse_delimited, b'"   "', "'a.csv'")
 
 
 def test_a_cost_whose_file_has_too_long_a_name_is_refused() -> None:
-    with pytest.raises(StakesError, match="cannot be read: File name too long"):
-        CostSpec.parse(f"{'a' * 5000}.py:f")
+    refuses(StakesError, "cannot be read: File name too long", CostSpec.parse, f"{'a' * 5000}.py:f")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.forecasts.reading import read_new, read_past
@@ -47,15 +48,13 @@ def test_new_forecasts_are_read_by_the_same_layout_without_outcomes(tmp_path: Pa
     given = read_new(layout, written(tmp_path, new, "new.csv"))
     assert given.outcomes is None
     assert given.members[:, 0, 0].tolist() == [1, 2, 3]
-    with pytest.raises(StakesError, match="has no column 'y'"):
-        read_new(layout, tmp_path / "new.csv", judged=True)
+    refuses(StakesError, "has no column 'y'", read_new, layout, tmp_path / "new.csv", judged=True)
     assert read_new(layout, tmp_path / "past.csv", judged=True).outcomes is not None
 
 
 def test_leads_tell_forecasts_of_one_time_apart(tmp_path: Path) -> None:
     table = pd.concat([WIDE.assign(ahead=24), WIDE.assign(ahead=48, m1=0.0)])
-    with pytest.raises(StakesError, match="has the time 2020-01-01 00:00:00 more than once"):
-        read_past(laid(), written(tmp_path, table))
+    refuses(StakesError, "has the time 2020-01-01 00:00:00 more than once", read_past, laid(), written(tmp_path, table))
     given, _ = read_past(laid(lead="ahead"), tmp_path / "past.csv")
     assert given.leads.tolist() == [48, 24, 48, 24, 48, 24]
     assert given.index.names == ["time", "ahead"]
@@ -68,12 +67,10 @@ def test_the_outcomes_of_one_time_must_agree_whatever_the_lead(tmp_path: Path, a
     if "site" in asked:
         table = pd.concat([table.assign(site="a"), WIDE.assign(ahead=24, site="b", y=0.0)])
     path = written(tmp_path, table)
-    with pytest.raises(TableError, match=r"2020-01-02 00:00:00.* has both (2.5 and 99|99 and 2.5)"):
-        read_past(laid(**asked), path)
+    refuses(TableError, r"2020-01-02 00:00:00.* has both (2.5 and 99|99 and 2.5)", read_past, laid(**asked), path)
     agreeing = written(tmp_path, table.assign(y=table["y"].replace(99, 2.5)), "agreeing.csv")
     _, layout = read_past(laid(**asked), agreeing)
-    with pytest.raises(TableError, match="2020-01-02 00:00:00"):
-        read_new(layout, path, judged=True)
+    refuses(TableError, "2020-01-02 00:00:00", read_new, layout, path, judged=True)
 
 
 def test_a_column_that_says_when_a_forecast_was_made_is_found_and_told(tmp_path: Path) -> None:
@@ -157,8 +154,7 @@ def test_a_file_of_forecasts_beside_a_table_of_outcomes(tmp_path: Path) -> None:
     assert given.notes[-1] == "1 of 3 cases lack an outcome and are left out"
     assert read_new(layout, forecasts).members.shape == (3, 2, 1)
     assert read_new(layout, forecasts, outcomes, judged=True).members.shape == (2, 2, 1)
-    with pytest.raises(StakesError, match="--outcomes names it"):
-        read_new(layout, forecasts, judged=True)
+    refuses(StakesError, "--outcomes names it", read_new, layout, forecasts, judged=True)
 
 
 def test_hours_that_never_agree_are_named(tmp_path: Path) -> None:
@@ -222,8 +218,7 @@ def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> No
     ],
 )
 def test_layouts_that_say_two_things_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(StakesError, match=said):
-        laid(**fields)
+    refuses(StakesError, said, laid, **fields)
 
 
 def test_rows_of_members_and_sites_at_several_leads(tmp_path: Path) -> None:
@@ -249,8 +244,7 @@ def test_outcomes_of_one_place_are_not_those_of_a_grid(tmp_path: Path) -> None:
     grid = xr.DataArray(values, coordinates, (*coordinates, "number"), "t2m", attrs={"units": "K"})
     grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
     seen, layout = written(tmp_path, WIDE[["time", "y"]]), ForecastLayout(outcomes=("y",), own_file=True, unit="degC")
-    with pytest.raises(StakesError, match="for every time, latitude, longitude, and nothing says which place"):
-        read_past(layout, seen, tmp_path / "grid.nc")
+    refuses(StakesError, "for every time, latitude, longitude, and", read_past, layout, seen, tmp_path / "grid.nc")
     given, _ = read_past(replace(layout, point=((51.0, 2.0),)), seen, tmp_path / "grid.nc")
     np.testing.assert_allclose(given.members[0, :, 0], [9, 10, 11])
     assert given.notes[0] == "t2m is turned from K into degC"

@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from scipy.stats import beta, expon, norm
 
 import stakes
 from stakes.data.forecasts.quantiles import checked_levels, quantile_members, weighted_quantiles
 from stakes.data.outcome_bounds import OutcomeBounds, given_bounds, outcome_bounds, within, written_pair
 from stakes.errors import SettingError, ShapeError
-from stakes.settings import from_plain, to_plain
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 
@@ -99,8 +99,7 @@ def test_tied_quantiles_have_no_tail() -> None:
     ],
 )
 def test_levels_that_are_none(levels: tuple[float, ...], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        checked_levels(levels)
+    refuses(SettingError, message, checked_levels, levels)
 
 
 def test_what_quantile_members_refuse() -> None:
@@ -109,8 +108,7 @@ def test_what_quantile_members_refuse() -> None:
         ((0.1, 0.9), [1.0, 2.0], ShapeError, r"quantiles must have shape \(N, 2\)"),
         ((0.1, 0.9), [[2.0, 1.0]], SettingError, "quantiles must ascend with their levels"),
     ):
-        with pytest.raises(error, match=message):
-            quantile_members(levels, quantiles)
+        refuses(error, message, quantile_members, levels, quantiles)
     with pytest.raises(SettingError, match="tails must be one of exponential, flat"):
         quantile_members((0.1, 0.9), [[1.0, 2.0]], "long")  # type: ignore[arg-type]
 
@@ -230,8 +228,7 @@ def test_the_user_comes_first_and_the_cost_next() -> None:
     ],
 )
 def test_bounds_that_cannot_be_used(bounds: Any, sentence: str) -> None:
-    with pytest.raises(SettingError, match=sentence):
-        outcome_bounds(bounds, COST, column(SMOOTH))
+    refuses(SettingError, sentence, outcome_bounds, bounds, COST, column(SMOOTH))
 
 
 def test_written_bounds() -> None:
@@ -243,13 +240,7 @@ def test_written_bounds() -> None:
         (-1.0, None),
     ]
     for text in ("0", "0,1,2", "zero,1", ""):
-        with pytest.raises(SettingError, match="outcome_bounds must be auto, none or two numbers"):
-            written_pair(text)
-
-
-def test_they_are_read_as_they_were_written() -> None:
-    bounds = OutcomeBounds(((0.0, None), (None, 2.0)), "found")
-    assert from_plain(OutcomeBounds, to_plain(bounds)) == bounds
+        refuses(SettingError, "outcome_bounds must be auto, none or two numbers", written_pair, text)
 
 
 numbers = st.floats(-3, 3, allow_subnormal=False)

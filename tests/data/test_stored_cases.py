@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from load_tables import load_table
+from refusals import refuses
 
 from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest, save_cases
 from stakes.data.case_table import Category
@@ -56,25 +57,20 @@ def test_there_may_be_none(tmp_path: Path) -> None:
 
 def test_cases_of_another_fit_are_refused(tmp_path: Path) -> None:
     save_cases(tmp_path, ROWS.cases(row_cases()))
-    with pytest.raises(TableError, match="feature c"):
-        load_cases(tmp_path, ("a", "c"), ("y", "z"))
+    refuses(TableError, "feature c", load_cases, tmp_path, ("a", "c"), ("y", "z"))
     pd.DataFrame({"feature a": [1.0]}).to_parquet(tmp_path / STORED_CASES)
-    with pytest.raises(TableError, match="no column 'label'"):
-        load_cases(tmp_path, ("a",), ())
+    refuses(TableError, "no column 'label'", load_cases, tmp_path, ("a",), ())
     pd.DataFrame({"label": ["x"], "feature a": [np.nan]}).to_parquet(tmp_path / STORED_CASES)
-    with pytest.raises(TableError, match="missing values"):
-        load_cases(tmp_path, ("a",), ())
+    refuses(TableError, "missing values", load_cases, tmp_path, ("a",), ())
 
 
 def test_a_pipe_and_a_table_of_many_rows_are_refused(tmp_path: Path) -> None:
     (tmp_path / STORED_CASES).parent.mkdir()
     pd.DataFrame({"label": ["x"] * 201, "feature a": np.zeros(201)}).to_parquet(tmp_path / STORED_CASES)
-    with pytest.raises(TableError, match="must hold at most 200 cases in 67108864 bytes, got 201 in "):
-        load_cases(tmp_path, ("a",), ())
+    refuses(TableError, "must hold at most 200 cases in 67108864 bytes, got 201 in ", load_cases, tmp_path, ("a",), ())
     (tmp_path / STORED_CASES).unlink()
     os.mkfifo(tmp_path / STORED_CASES)
-    with pytest.raises(CheckpointError, match="must be a regular file, not a link, a folder or a pipe"):
-        load_cases(tmp_path, ("a",), ())
+    refuses(CheckpointError, "must be a regular file, not a link, a folder or a pipe", load_cases, tmp_path, ("a",), ())
 
 
 def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from forecast_files import read
 from made_era5 import values
+from refusals import refuses
 
 from reproduction.series_files import read_temperature, read_wind
 from reproduction.tasks.frost import FrostTask
@@ -132,11 +133,9 @@ def test_tables_without_units(tmp_path: Path) -> None:
     np.testing.assert_array_equal(wind.values[:, 0], [3, 4, np.nan])
     assert read_temperature(path, 6).values[:, 0].tolist() == [-2, -3, 1.5]
     (tmp_path / "a.csv").write_text(text.replace("-3", "270"))
-    with pytest.raises(NetCDFError, match=r"has no units attribute, expected 'K' or 'degC'"):
-        read_temperature(path, 6)
+    refuses(NetCDFError, r"has no units attribute, expected 'K' or 'degC'", read_temperature, path, 6)
     (tmp_path / "a.csv").write_text(text.replace("ws10", "ws10 [kn]"))
-    with pytest.raises(NetCDFError, match=r"variable 'ws10' of .* must be in m/s, got units 'kn'"):
-        read_wind(path, 6)
+    refuses(NetCDFError, r"variable 'ws10' of .* must be in m/s, got units 'kn'", read_wind, path, 6)
 
 
 def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:
@@ -158,25 +157,19 @@ TABLES = {
 @pytest.mark.parametrize(("text", "message"), TABLES.values(), ids=TABLES)
 def test_tables_that_are_no_series(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(StakesError, match=message):
-        read_wind(str(tmp_path / "a.csv"), 6)
+    refuses(StakesError, message, read_wind, str(tmp_path / "a.csv"), 6)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "a.zarr").mkdir()
-    with pytest.raises(NetCDFError, match="is a folder, expected a NetCDF file or a Zarr store"):
-        read_series(str(tmp_path / "a.zarr"))
+    refuses(NetCDFError, "is a folder, expected a NetCDF file or a Zarr store", read_series, str(tmp_path / "a.zarr"))
     (tmp_path / "a.zarr" / "zarr.json").write_text("{")
-    with pytest.raises(NetCDFError, match=r"a.zarr' cannot be read as Zarr: [^\n]+$"):
-        read_series(str(tmp_path / "a.zarr"))
+    refuses(NetCDFError, r"a.zarr' cannot be read as Zarr: [^\n]+$", read_series, str(tmp_path / "a.zarr"))
     for name in ("absent.nc", "absent.zarr", f"{'x' * 5000}.nc"):
-        with pytest.raises(NetCDFError, match=r"there is no file|cannot be read"):
-            read_series(name)
-        with pytest.raises(TableError, match=r"there is no file|cannot be read"):
-            read_table(Path(name))
+        refuses(NetCDFError, r"there is no file|cannot be read", read_series, name)
+        refuses(TableError, r"there is no file|cannot be read", read_table, Path(name))
     (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(40))
-    with pytest.raises(TableError, match="is no parquet file"):
-        read_series(str(tmp_path / "a.parquet"))
+    refuses(TableError, "is no parquet file", read_series, str(tmp_path / "a.parquet"))
 
 
 def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -184,8 +177,7 @@ def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:
     chunk = next((path / "t2m" / "c").rglob("0"))
     chunk = chunk if chunk.is_file() else next(file for file in chunk.rglob("*") if file.is_file())
     chunk.write_bytes(chunk.read_bytes()[:20])
-    with pytest.raises(NetCDFError, match=r"variable 't2m' of '.*a.zarr' cannot be read: [^\n]+$"):
-        read_series(str(path))
+    refuses(NetCDFError, r"variable 't2m' of '.*a.zarr' cannot be read: [^\n]+$", read_series, str(path))
 
 
 def test_a_file_without_series(tmp_path: Path) -> None:
@@ -198,8 +190,7 @@ def test_a_file_without_series(tmp_path: Path) -> None:
 def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(point("t2m"), tmp_path / "a.zarr")
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(NetCDFError, match=r'can only be read with zarr; pip install "stakes\[zarr\]"'):
-        read_series(path)
+    refuses(NetCDFError, r'can only be read with zarr; pip install "stakes\[zarr\]"', read_series, path)
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".parquet"])
@@ -227,18 +218,6 @@ def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.train.outcome[:, 0], expected, atol=1e-3)
 
 
-def test_the_reference_files() -> None:
-    path = reference("wind_era5_hornsrev_hourly_1997_2008.nc")
-    wind = read_series(path)
-    assert wind.shape == (105_192, 21)
-    assert list(wind.columns[-4:]) == ["ws10[0,0]", "ws10[0,1]", "ws10[1,0]", "ws10[1,1]"]
-    np.testing.assert_allclose(wind["ws10[0,0]"][::6], read_wind(path, 6).values[:, 0])
-    frost = read_series(reference("frost_era5_berlin_hourly_1980_2019.nc"))
-    assert frost.columns[-1] == "ws10_berlin"
-    table = read_table(Path(reference("era5_berlin_2x3grid_hourly_2017.nc")))
-    assert (len(table), table.columns[0], "t2m[1,1]" in table, "ws10[0,-1]" in table) == (8760, "time", True, True)
-
-
 @pytest.mark.parametrize("name", ["a.nc", "a.grib2"])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
@@ -259,12 +238,10 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused(
     path = Path(saved(dataset, tmp_path / f"a{suffix}"))
     refused = "'t2m' unpacks to 1,920,000, beyond the limit of .*without compression"
     for variable in ("t2m", "t2m,u10"):
-        with pytest.raises(NetCDFError, match=refused):
-            read(path, variable=variable)
+        refuses(NetCDFError, refused, read, path, variable=variable)
     assert read(path, variable="t2m", point=[(5, 5)]).members.shape == (48, 50, 1)  # the rest is not read
     monkeypatch.setattr("stakes.files._PACKED_TIMES", 0)
-    with pytest.raises(NetCDFError, match="'t2m' unpacks to"):
-        read_series(saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))
+    refuses(NetCDFError, "'t2m' unpacks to", read_series, saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
@@ -281,5 +258,5 @@ def test_a_small_file_whose_coordinates_unpack_to_very_much_is_refused(
         large = dataset.assign_coords({name: coordinate})
         for packed in (name, "t2m"):
             large[packed].encoding = {"zlib": True} if suffix == ".nc" else {}
-        with pytest.raises(NetCDFError, match=f"'{name}' unpacks to .*, beyond the limit of"):
-            read(Path(saved(large, tmp_path / f"{name}{suffix}")))
+        path = Path(saved(large, tmp_path / f"{name}{suffix}"))
+        refuses(NetCDFError, f"'{name}' unpacks to .*, beyond the limit of", read, path)

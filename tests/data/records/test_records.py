@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from stakes.data.records import load_record, record_names, records_folder
 from stakes.errors import RecordError, SettingError
@@ -77,12 +78,9 @@ def test_records_need_neither_pandas_nor_torch() -> None:
 
 
 def test_unknown_names_are_refused_with_a_suggestion() -> None:
-    with pytest.raises(RecordError, match=r"no record 'frost_mera2'; did you mean 'frost_merra2'\?"):
-        load_record("frost_mera2")
-    with pytest.raises(RecordError, match="there are wind_north_sea, "):
-        load_record("../zzz")
-    with pytest.raises(SettingError, match=r"no column 'ws_10'; did you mean 'ws10'\?"):
-        load_record("wind_north_sea").select("ws_10")
+    refuses(RecordError, r"no record 'frost_mera2'; did you mean 'frost_merra2'\?", load_record, "frost_mera2")
+    refuses(RecordError, "there are wind_north_sea, ", load_record, "../zzz")
+    refuses(SettingError, r"no column 'ws_10'; did you mean 'ws10'\?", load_record("wind_north_sea").select, "ws_10")
 
 
 def test_every_flipped_bit_and_truncation_is_noticed(folder: Path) -> None:
@@ -90,22 +88,18 @@ def test_every_flipped_bit_and_truncation_is_noticed(folder: Path) -> None:
     content = path.read_bytes()
     for place in np.random.default_rng(0).integers(len(content), size=20):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-        with pytest.raises(RecordError, match="'wind_irish' is damaged"):
-            load_record("wind_irish", folder)
+        refuses(RecordError, "'wind_irish' is damaged", load_record, "wind_irish", folder)
         path.write_bytes(content[:place])
-        with pytest.raises(RecordError, match="'wind_irish' is damaged"):
-            load_record("wind_irish", folder)
+        refuses(RecordError, "'wind_irish' is damaged", load_record, "wind_irish", folder)
     path.unlink()
-    with pytest.raises(RecordError, match="'wind_irish' cannot be read"):
-        load_record("wind_irish", folder)
+    refuses(RecordError, "'wind_irish' cannot be read", load_record, "wind_irish", folder)
     assert load_record("frost_era5", folder).name == "frost_era5"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"wind_irish": 3}', '{"wind_irish": {"title": "x"}}'])
 def test_a_damaged_manifest_is_named(folder: Path, text: str) -> None:
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(RecordError, match="manifest"):
-        load_record("wind_irish", folder)
+    refuses(RecordError, "manifest", load_record, "wind_irish", folder)
 
 
 def _replace_archive(folder: Path, content: bytes) -> None:
@@ -125,11 +119,9 @@ def test_pickles_and_wrong_arrays_are_refused_even_with_a_fitting_checksum(folde
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
         _replace_archive(folder, buffer.getvalue())
-        with pytest.raises(RecordError, match="'wind_irish'"):
-            load_record("wind_irish", folder)
+        refuses(RecordError, "'wind_irish'", load_record, "wind_irish", folder)
     _replace_archive(folder, b"no archive")
-    with pytest.raises(RecordError, match="'wind_irish' is no archive"):
-        load_record("wind_irish", folder)
+    refuses(RecordError, "'wind_irish' is no archive", load_record, "wind_irish", folder)
 
 
 def test_select_every_and_metres_per_second() -> None:
@@ -139,13 +131,11 @@ def test_select_every_and_metres_per_second() -> None:
     np.testing.assert_array_equal(thinned.values, record.values[::2, ::-1])
     np.testing.assert_array_equal(thinned.times, record.times[::2])
     for hours in (0, 4, -3):
-        with pytest.raises(SettingError, match=f"multiple of the step .* got {hours}"):
-            record.every(hours)
+        refuses(SettingError, f"multiple of the step .* got {hours}", record.every, hours)
 
     irish = load_record("wind_irish")
     assert set(irish.units) == {"knot"}
     metric = irish.in_metres_per_second()
     assert set(metric.units) == {"m/s"}
     np.testing.assert_allclose(metric.values, irish.values * 0.5144, rtol=1e-4)
-    with pytest.raises(RecordError, match="'t2m' of record 'frost_era5' is in degC"):
-        load_record("frost_era5").in_metres_per_second()
+    refuses(RecordError, "'t2m' of record 'frost_era5' is in degC", load_record("frost_era5").in_metres_per_second)
