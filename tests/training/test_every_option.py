@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from observed_training import CPU, MakeReplica, assert_same
+from refusals import refuses
 
 from stakes import ImbalanceCost, ShortfallCost
 from stakes.errors import InterruptedTraining
@@ -74,7 +75,6 @@ def test_resumed_training_ends_with_the_same_bits(replicas: list[Replica], optio
     settings = settings_of(option)
     whole = train(replicas, settings)
     for _ in range(settings.pretraining_epochs + 1):  # an epoch at a time
-        with pytest.raises(InterruptedTraining):
-            train(replicas, settings, checkpoints=tmp_path, stop=lambda: True)
+        refuses(InterruptedTraining, "", train, replicas, settings, checkpoints=tmp_path, stop=lambda: True)
     for found, expected in zip(train(replicas, settings, checkpoints=tmp_path), whole, strict=True):
         assert_same(found, expected)

@@ -23,12 +23,9 @@ from observed_training import (
     sweep_of,
     with_interruptions,
 )
+from refusals import refuses
 
-from stakes import (
-    ImbalanceCost,
-    ImplicitModel,
-    ShortfallCost,
-)
+from stakes import ImbalanceCost, ImplicitModel, ShortfallCost
 from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError, InterruptedTraining
 from stakes.training.progress import Trained
@@ -113,10 +110,7 @@ def test_a_finished_run_with_a_checkpoint_ends_at_once(
     tmp_path: Path, make_replica: MakeReplica, epochs_seen: list[Any]
 ) -> None:
     replicas = [make_replica()]
-    with pytest.raises(
-        InterruptedTraining, match="interrupted after epoch 2 of training; everything up to it is saved"
-    ):
-        train(replicas, QUICK, checkpoints=tmp_path, stop=stop_after(2))
+    refuses(InterruptedTraining, "interrupted after", train, replicas, QUICK, checkpoints=tmp_path, stop=stop_after(2))
     epochs_seen.clear()
     (result,) = train(replicas, QUICK, checkpoints=tmp_path)
     assert (result.status, result.epoch) == ("finished", 2)
@@ -124,8 +118,7 @@ def test_a_finished_run_with_a_checkpoint_ends_at_once(
 
 
 def test_without_a_folder_nothing_is_saved(make_replica: MakeReplica) -> None:
-    with pytest.raises(InterruptedTraining, match="interrupted after epoch 1 of training; nothing is saved"):
-        train([make_replica()], QUICK, stop=stop_after(1))
+    refuses(InterruptedTraining, "interrupted after epoch 1 of", train, [make_replica()], QUICK, stop=stop_after(1))
 
 
 def test_checkpoints_come_after_any_epoch_when_they_are_due(tmp_path: Path, make_replica: MakeReplica) -> None:
@@ -159,8 +152,7 @@ def three_of_four_epochs(tmp_path_factory: pytest.TempPathFactory, make_replica:
     expected, recorder = recorded(replicas, FOUR_EPOCHS)
     lines: dict[int, list[Line]] = {}
     options: dict[str, Any] = {"checkpoints": folder, "checkpoint_seconds": 0.0, "stop": stop_after(3)}
-    with pytest.raises(InterruptedTraining):
-        train(replicas, FOUR_EPOCHS, observers=[Recorder(lines)], **options)
+    refuses(InterruptedTraining, "", train, replicas, FOUR_EPOCHS, observers=[Recorder(lines)], **options)
     return replicas, expected, recorder, folder, lines
 
 
@@ -186,11 +178,9 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
 
 
 def test_nothing_starts_again_unawares(tmp_path: Path, make_replica: MakeReplica) -> None:
-    with pytest.raises(InterruptedTraining):
-        train([make_replica()], QUICK, checkpoints=tmp_path, stop=stop_after(1))
+    refuses(InterruptedTraining, "", train, [make_replica()], QUICK, checkpoints=tmp_path, stop=stop_after(1))
     damage(next(tmp_path.glob("*.json")), "cut")
-    with pytest.raises(CheckpointError, match=r"no checkpoint in .* can be used; to start anew, move it"):
-        train([make_replica()], QUICK, checkpoints=tmp_path)
+    refuses(CheckpointError, "no checkpoint in .* can be used", train, [make_replica()], QUICK, checkpoints=tmp_path)
 
 
 def moved(cases: CaseTable, which: str) -> CaseTable:
@@ -210,6 +200,7 @@ def with_changed_tensor(made: Replica, name: str) -> Replica:
 OTHER_RUNS: dict[str, Callable[[MakeReplica, Replica], tuple[Sequence[Replica], dict[str, Any]]]] = {
     "learning rate": lambda make, same: ([same, same], {"learning_rate": 0.02}),
     "epochs": lambda make, same: ([same, same], {"epochs": 3}),
+    "epochs of a replica": lambda make, same: ([same, replace(same, epochs=1)], {}),
     "estimator": lambda make, same: ([same, same], {"score_estimator": "biased"}),
     "training features": lambda make, same: ([replace(same, train=moved(same.train, "features"))] * 2, {}),
     "training outcome": lambda make, same: ([replace(same, train=moved(same.train, "outcome"))] * 2, {}),
@@ -231,8 +222,7 @@ OTHER_RUNS: dict[str, Callable[[MakeReplica, Replica], tuple[Sequence[Replica], 
 def stopped(tmp_path_factory: pytest.TempPathFactory, make_replica: MakeReplica) -> tuple[Replica, Path]:
     """A replica, and the checkpoints of a training of two of it that was interrupted."""
     same, folder = make_replica(), tmp_path_factory.mktemp("stopped")
-    with pytest.raises(InterruptedTraining):
-        train([same, same], QUICK, checkpoints=folder, stop=stop_after(1))
+    refuses(InterruptedTraining, "", train, [same, same], QUICK, checkpoints=folder, stop=stop_after(1))
     return same, folder
 
 
@@ -242,8 +232,7 @@ def test_checkpoints_of_another_run_are_refused(
 ) -> None:
     same, folder = stopped
     replicas, changed = OTHER_RUNS[other](make_replica, same)
-    with pytest.raises(CheckpointError, match="it belongs to other replicas, data or settings"):
-        train(replicas, replace(QUICK, **changed), checkpoints=folder)
+    refuses(CheckpointError, "it belongs to other", train, replicas, replace(QUICK, **changed), checkpoints=folder)
 
 
 def test_checkpoints_of_another_cost_of_tensors_are_refused(tmp_path: Path, make_replica: MakeReplica) -> None:

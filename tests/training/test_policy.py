@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 from stakes import ImbalanceCost, NewsvendorCost, ProtectionCost, ShortfallCost, cost_function, optimal_action
@@ -100,8 +101,7 @@ def test_training_stops_after_so_many_epochs_without_a_lower_cost() -> None:
 
 @pytest.mark.parametrize("name", ["hidden", "layers", "epochs", "batch", "patience"])
 def test_counts_are_whole_and_positive(name: str) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be a whole number of at least 1, got 0"):
-        PolicySettings(**{name: 0})
+    refuses(SettingError, f"^{name} must be a whole number of at least 1, got 0", PolicySettings, **{name: 0})
 
 
 class Unbounded:
@@ -124,22 +124,17 @@ class Unbounded:
 )
 def test_bounds_are_two_finite_numbers(lower: Any, upper: Any, message: str) -> None:
     cases = noise_cases(20, 0)
-    with pytest.raises(CostError, match=message):
-        train_policy(Unbounded(lower, upper), cases, cases, SETTINGS)
+    refuses(CostError, message, train_policy, Unbounded(lower, upper), cases, cases, SETTINGS)
 
 
 def test_other_bad_inputs_are_named() -> None:
     cost, cases, quick = ShortfallCost(5.0), noise_cases(20, 0), replace(SETTINGS, epochs=1)
     other = CaseTable(torch.rand(20, 3), torch.rand(20, 1))
-    with pytest.raises(ShapeError, match="must have the same features, got 2 and 3 of them"):
-        train_policy(cost, cases, other, quick)
-    with pytest.raises(SettingError, match=r"^seed must be a whole number"):
-        train_policy(cost, cases, cases, quick, seed=-1)
+    refuses(ShapeError, "must have the same features, got 2 and 3 of them", train_policy, cost, cases, other, quick)
+    refuses(SettingError, r"^seed must be a whole number", train_policy, cost, cases, cases, quick, seed=-1)
     wide = cost_function(lambda action, outcome: action[:, None] - outcome, 0.0, 1.0)
-    with pytest.raises(ShapeError, match=r"one number a case, shape \(20,\), got \(20, 20\)"):
-        train_policy(wide, cases, cases, quick)
+    refuses(ShapeError, r"one number a case, shape \(20,\), got \(20, 20\)", train_policy, wide, cases, cases, quick)
     sick = cost_function(lambda action, outcome: action / 0 - outcome / 0, 0.0, 1.0)
-    with pytest.raises(NonFiniteError, match="never finite"):
-        train_policy(sick, cases, cases, quick)
+    refuses(NonFiniteError, "never finite", train_policy, sick, cases, cases, quick)
     with pytest.raises(StakesError, match="cost must have lower, upper"):
         train_policy(None, cases, cases, quick)  # type: ignore[arg-type]

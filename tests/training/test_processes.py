@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from forked_processes import Forked, forked
+from refusals import refuses
 
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning, WorkerError
 from stakes.training.processes import MEMORY, Outcome, called_for_each, outcomes, stop_asked, tell
@@ -95,8 +96,7 @@ def test_an_error_comes_back_with_the_place_where_it_was_raised() -> None:
     assert repr(outcome.error) == "KeyError('missing')"
     assert outcome.error is not None
     assert "in fail" in outcome.error.__notes__[0]
-    with pytest.raises(KeyError, match="missing"):
-        dict(called_for_each(fail, {0: (0,), 1: (1,)}, 2))
+    refuses(KeyError, "missing", dict, called_for_each(fail, {0: (0,), 1: (1,)}, 2))
 
 
 @pytest.mark.usefixtures("workers")
@@ -104,8 +104,7 @@ def test_what_cannot_travel_is_an_error() -> None:
     def fail(_: int) -> None:
         raise StubbornError("first", "second")
 
-    with pytest.raises(SettingError, match=r"what several processes share must be fit for pickle: .*lock"):
-        called(lambda _: None, threading.Lock())
+    refuses(SettingError, "what several processes share must be fit for", called, lambda _: None, threading.Lock())
     (returned,) = called(lambda _: threading.Lock(), 0).values()
     assert "what came of a call cannot be sent back: TypeError: cannot pickle" in str(returned.error)
     (raised,) = called(fail, 0).values()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 
 from stakes import CVaRCost, DecisionScore, ImbalanceCost, ParameterRange, ShortfallCost, optimal_action
 from stakes.costs.cost import Cost
@@ -113,12 +114,10 @@ def test_turns_and_all_at_once_agree(make_ranged: Callable[..., Replica]) -> Non
 
 def test_one_range_a_stack(make_ranged: Callable[..., Replica]) -> None:
     other = make_ranged(cost=ShortfallCost(ParameterRange(1, 40)))
-    with pytest.raises(SettingError, match="one range"):
-        ReplicaStack([make_ranged(), other], SETTINGS, CPU)
+    refuses(SettingError, "one range", ReplicaStack, [make_ranged(), other], SETTINGS, CPU)
     assert cost_structure(COST) != cost_structure(ShortfallCost(5.0))
     assert stacked_cost([COST, COST], CPU, torch.float32) == COST
-    with pytest.raises(SettingError, match="differ in their parameters only"):
-        stacked_cost([COST, ShortfallCost(5.0)], CPU, torch.float32)
+    refuses(SettingError, "differ in their parameters", stacked_cost, [COST, ShortfallCost(5.0)], CPU, torch.float32)
 
 
 def test_a_checkpoint_of_another_range_is_another(make_ranged: Callable[..., Replica]) -> None:

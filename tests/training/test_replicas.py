@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor, nn
 
 from stakes import (
@@ -102,29 +103,6 @@ def odd(seed: int = 0, **options: Any) -> Odd:
         return Odd(**options)
 
 
-def test_a_row_holds_each_trained_parameter_once() -> None:
-    model = odd()
-    layout = ParameterLayout(model)
-    assert list(layout.shapes) == ["scalar", "first.weight", "first.bias", "second.bias"]
-    row = layout.row(model)
-    named = layout.named(row)
-    trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    assert named.keys() == trained.keys()
-    for name, value in trained.items():
-        assert named[name].shape == value.shape
-        assert torch.equal(named[name], value)
-    assert not row.requires_grad
-
-
-@pytest.mark.parametrize(("inputs", "outputs", "width"), [(63, 1, 64), (64, 1, 128), (1, 1, 64), (63, 2, 128)])
-def test_rows_are_padded_with_zeros(inputs: int, outputs: int, width: int) -> None:
-    model = nn.Linear(inputs, outputs)
-    row = ParameterLayout(model).row(model)
-    assert row.shape == (width,)
-    assert not row[(inputs + 1) * outputs :].any()
-    assert torch.equal(row[: (inputs + 1) * outputs], torch.cat([model.weight.flatten(), model.bias]))
-
-
 def test_weights_are_the_state_dict_of_the_model_with_that_row() -> None:
     model = odd()
     layout = ParameterLayout(model)
@@ -144,8 +122,7 @@ def test_weights_are_the_state_dict_of_the_model_with_that_row() -> None:
 
 
 def test_parameters_of_several_types_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"must be of one type, got \['torch.float32', 'torch.float64'\]"):
-        ParameterLayout(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double()))
+    refuses(SettingError, "must be of one", ParameterLayout, nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double()))
 
 
 @both_ways
@@ -177,16 +154,13 @@ def test_each_row_draws_with_its_own_state(together: bool, make_replica: MakeRep
 
 
 def test_replicas_of_another_kind_are_refused(make_replica: MakeReplica) -> None:
-    with pytest.raises(SettingError, match="model must be a torch module with the methods of SampleModel"):
-        make_replica(nn.Linear(2, 2))
-    with pytest.raises(SettingError, match="model must be a torch module"):
-        replace(make_replica(), model="implicit")
+    refuses(SettingError, "model must be a torch module with the methods of SampleModel", make_replica, nn.Linear(2, 2))
+    refuses(SettingError, "model must be a torch module", replace, make_replica(), model="implicit")
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan"), float("inf")])
 def test_weights_outside_their_range_are_refused(weight: float, make_replica: MakeReplica) -> None:
-    with pytest.raises(SettingError, match=r"^decision_weight must lie in \[0, 1\]"):
-        make_replica(weight=weight)
+    refuses(SettingError, r"^decision_weight must lie in \[0, 1\]", make_replica, weight=weight)
 
 
 @pytest.mark.parametrize("other", [{"hidden": 7}, {"dtype": torch.float64}, {"kind": "diffusion"}])
@@ -197,8 +171,7 @@ def test_other_architectures_are_refused(other: dict[str, Any], make_replica: Ma
 
 def test_buffers_of_other_shapes_are_refused(make_replica: MakeReplica) -> None:
     pair = [make_replica("diffusion", steps=30), make_replica("diffusion", steps=40, name="stranger")]
-    with pytest.raises(ShapeError, match="must have one architecture; stranger has another"):
-        ReplicaStack(pair, SETTINGS, CPU)
+    refuses(ShapeError, "must have one architecture; stranger has another", ReplicaStack, pair, SETTINGS, CPU)
 
 
 def test_models_that_differ_in_no_tensor_are_not_taken_for_one(make_replica: MakeReplica) -> None:
@@ -216,8 +189,7 @@ def test_models_that_differ_in_no_tensor_are_not_taken_for_one(make_replica: Mak
 def test_models_that_are_not_finite_are_refused(value: float, place: str, make_replica: MakeReplica) -> None:
     sick = make_replica(name="sick")
     sick.model.state_dict()[place].view(-1)[0] = value
-    with pytest.raises(SettingError, match="the weights of sick must be finite"):
-        ReplicaStack([make_replica(), sick], SETTINGS, CPU)
+    refuses(SettingError, "the weights of sick must be finite", ReplicaStack, [make_replica(), sick], SETTINGS, CPU)
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
@@ -273,8 +245,7 @@ OTHER_KINDS = {
 @pytest.mark.parametrize("pair", OTHER_KINDS.values(), ids=OTHER_KINDS)
 def test_costs_of_other_kinds_are_refused(pair: tuple[Any, Any]) -> None:
     assert cost_structure(pair[0]) != cost_structure(pair[1])
-    with pytest.raises(SettingError, match="must be of one kind and differ in their parameters only"):
-        stacked_cost(pair, CPU, torch.float32)
+    refuses(SettingError, "must be of one kind and differ in their parameters", stacked_cost, pair, CPU, torch.float32)
 
 
 def test_a_cost_that_is_no_dataclass_stands_for_itself() -> None:
@@ -286,8 +257,7 @@ def test_a_cost_that_is_no_dataclass_stands_for_itself() -> None:
 
     cost = Plain()
     assert stacked_cost([cost, cost], CPU, torch.float32) is cost
-    with pytest.raises(SettingError, match="must be of one kind"):
-        stacked_cost([cost, Plain()], CPU, torch.float32)
+    refuses(SettingError, "must be of one kind", stacked_cost, [cost, Plain()], CPU, torch.float32)
 
 
 # -- noise and shuffles

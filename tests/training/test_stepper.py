@@ -20,7 +20,7 @@ from stakes import (
 from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
-from stakes.training.steps import Adam, Stepper, Trouble
+from stakes.training.steps import Stepper, Trouble
 from stakes.training.trainer import train
 
 CPU = torch.device("cpu")
@@ -203,25 +203,6 @@ def test_without_scales_the_score_alone_is_trained(together: bool, make_replica:
 
 
 @both_ways
-@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-def test_state_round_trip(kind: str, together: bool, make_replica: MakeReplica) -> None:
-    settings = replace(SETTINGS, weight_decay=0.1)
-    replicas = [make_replica(kind, seed=seed) for seed in (0, 1)]
-    stepper = stepper_of(replicas, settings, together)
-    run(stepper, (1, 2))
-    saved = {name: values.clone() for name, values in stepper.state().items()}
-    assert saved["step"] == 8
-    expected = run(stepper, (3,))
-    resumed = stepper_of(replicas, settings, together)
-    resumed.load_state(saved)
-    for before, after in zip(expected, run(resumed, (3,)), strict=True):
-        assert torch.equal(before, after)
-    for name, values in stepper.state().items():
-        assert torch.equal(values, resumed.state()[name]), name
-    assert not torch.equal(saved["parameters"], stepper.parameters)
-
-
-@both_ways
 @pytest.mark.parametrize("scaled", [True, False])
 def test_gradient_norms(together: bool, scaled: bool, make_replica: MakeReplica) -> None:
     replicas = different(make_replica, "implicit")
@@ -339,20 +320,6 @@ def test_every_replica_may_be_refused_at_a_step_of_its_own(together: bool, make_
         assert torch.equal(history[-1][row], before[step - 1][row])
 
 
-@both_ways
-def test_a_refusal_outlives_a_state(together: bool, make_replica: MakeReplica) -> None:
-    replicas = [fragile(make_replica, "score", sick=row == 1, seed=row) for row in range(2)]
-    stepper = stepper_of(replicas, SETTINGS, together)
-    run(stepper, (1,))
-    resumed = stepper_of(replicas, SETTINGS, together)
-    resumed.load_state(stepper.state())
-    assert resumed.troubles() == stepper.troubles() != {}
-    last_good = resumed.parameters.detach().clone()
-    run(resumed, (2,))
-    assert torch.equal(resumed.parameters[1], last_good[1])
-    assert not torch.equal(resumed.parameters[0], last_good[0])
-
-
 def test_the_first_trouble_is_kept(make_replica: MakeReplica) -> None:
     stepper = stepper_of([fragile(make_replica, "gradient", sick=True, seed=1)], SETTINGS)
     run(stepper, (1,))
@@ -360,39 +327,3 @@ def test_the_first_trouble_is_kept(make_replica: MakeReplica) -> None:
     run(stepper, (2, 3))
     assert stepper.troubles() == {0: first}
     assert first.term == "gradient"
-
-
-def drawn(*seeds: int) -> list[list[Tensor]]:
-    """Two tensors for each seed."""
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    return [[torch.randn(shape, generator=each) for shape in ((3, 5), (7,))] for each in generators]
-
-
-@pytest.mark.parametrize(
-    ("make", "decay"), [(torch.optim.Adam, 0.0), (torch.optim.AdamW, 0.0), (torch.optim.AdamW, 0.3)]
-)
-def test_steps_are_those_of_torch(make: Any, decay: float) -> None:
-    parameters, *gradients = drawn(0, 1, 2, 3)
-    theirs = [each.clone().requires_grad_() for each in parameters]
-    reference, own = make(theirs, lr=0.1, weight_decay=decay), Adam(parameters, 0.1, decay)
-    for rate, gradient in zip((0.1, 0.1, 0.02), gradients, strict=True):
-        reference.param_groups[0]["lr"] = rate
-        own.set_learning_rate(rate)
-        for each, values in zip(theirs, gradient, strict=True):
-            each.grad = values
-        reference.step()
-        own.step(gradient)
-    assert all(map(torch.equal, parameters, theirs))
-    assert all(map(torch.equal, own.first_moments, [reference.state[each]["exp_avg"] for each in theirs]))
-    assert all(map(torch.equal, own.second_moments, [reference.state[each]["exp_avg_sq"] for each in theirs]))
-    assert own.steps == [3, 3]
-
-
-def test_no_graph_is_kept() -> None:
-    (parameters,) = drawn(0)
-    for each in parameters:
-        each.requires_grad_()
-    own = Adam(parameters, 0.1)
-    own.step(torch.autograd.grad(sum(each.square().sum() for each in parameters), parameters))
-    assert all(each.is_leaf and each.requires_grad for each in parameters)
-    assert not any(each.requires_grad for each in own.first_moments)

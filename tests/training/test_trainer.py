@@ -5,25 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from observed_training import (
-    CPU,
-    QUICK,
-    SETTINGS,
-    MakeReplica,
-    assert_same,
-    recorded,
-    rows_seen,
-    sweep_of,
-)
+from observed_training import CPU, QUICK, SETTINGS, MakeReplica, assert_same, recorded, rows_seen, sweep_of
+from refusals import refuses
 from torch import Tensor
 
-from stakes import (
-    DecisionAwareObjective,
-    DecisionScore,
-    EnergyScore,
-    ImbalanceCost,
-    cost_function,
-)
+from stakes import DecisionAwareObjective, DecisionScore, EnergyScore, ImbalanceCost, cost_function
 from stakes.errors import SettingError
 from stakes.training.progress import Trained
 from stakes.training.replicas import ReplicaStack
@@ -76,18 +62,6 @@ def test_at_weight_zero_the_cost_does_not_matter(kind: str, make_replica: MakeRe
 
 def last_weight(trained: Trained) -> str:
     return [name for name, _ in trained.replica.model.named_parameters()][-1]
-
-
-def test_training_together_comes_to_the_same(make_replica: MakeReplica) -> None:
-    """The way of the GPU, within rounding."""
-    replicas = [
-        make_replica(seed=seed, weight=weight, dtype=torch.float64) for seed, weight in ((0, 0.3), (0, 0.6), (1, 0.3))
-    ]
-    used = replace(QUICK, pretraining_epochs=1, epochs=1)
-    for turns, together in zip(train(replicas, used), train(replicas, used, together=True), strict=True):
-        assert together.best_loss == pytest.approx(turns.best_loss, rel=1e-9)
-        for name, values in turns.weights.items():
-            torch.testing.assert_close(together.weights[name], values, rtol=1e-8, atol=1e-10)
 
 
 # -- early stopping
@@ -236,19 +210,6 @@ def test_scales_are_those_of_the_objective(
     assert result.decision_scale == pytest.approx(expected.decision_scale, rel=1e-10)
 
 
-def test_the_cosine_schedule_is_that_of_torch(make_replica: MakeReplica, epochs_seen: list[Any]) -> None:
-    train([make_replica()], replace(QUICK, epochs=5, pretraining_epochs=2, schedule="cosine", patience=100))
-    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.01)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=5)
-    expected = [0.01, 0.01]
-    for _ in range(5):
-        expected.append(schedule.get_last_lr()[0])
-        optimiser.step()
-        schedule.step()
-    assert schedule.get_last_lr()[0] == pytest.approx(0, abs=1e-12)
-    assert [rate for _, _, rate, _ in epochs_seen] == pytest.approx(expected, rel=1e-12)
-
-
 # -- what may be trained
 
 
@@ -271,8 +232,7 @@ def test_an_own_cost_and_an_own_model(kind: str, dtype: torch.dtype, make_replic
 
 
 def test_nothing_to_train() -> None:
-    with pytest.raises(SettingError, match="at least one replica"):
-        train([], QUICK)
+    refuses(SettingError, "at least one replica", train, [], QUICK)
 
 
 def test_the_global_generator_is_left_alone(make_replica: MakeReplica) -> None:
@@ -288,8 +248,7 @@ def test_the_global_generator_is_left_alone(make_replica: MakeReplica) -> None:
 def test_modules_with_a_will_of_their_own_are_refused(layer: torch.nn.Module, make_replica: MakeReplica) -> None:
     replica = make_replica()
     replica.model.extra = layer
-    with pytest.raises(SettingError, match=rf"extra \({type(layer).__name__}\) draws its own noise"):
-        replace(replica)
+    refuses(SettingError, rf"extra \({type(layer).__name__}\) draws its own noise", replace, replica)
     replica.model.eval()
     assert replace(replica).model is replica.model
 

@@ -9,11 +9,7 @@ import torch
 from observed_training import CPU, QUICK, MakeReplica, assert_same, recorded, with_interruptions
 from torch import Tensor
 
-from stakes import (
-    ImplicitModel,
-    TrainingDraw,
-    cost_function,
-)
+from stakes import ImplicitModel, TrainingDraw, cost_function
 from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.trainer import train

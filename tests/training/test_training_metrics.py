@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 import torch
 from observed_training import METRICS, QUICK, MakeReplica, recorded
+from refusals import refuses
 from torch import Tensor, nn
 
-from stakes import (
-    ImbalanceCost,
-    TrainingDraw,
-    cost_function,
-)
+from stakes import ImbalanceCost, TrainingDraw, cost_function
 from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError
 from stakes.files import write_json
@@ -172,5 +169,4 @@ def test_a_checkpoint_without_a_history_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [3, [3], [[0, 3]], [[0, [{"phase": "training"}]]], {"a": 1}, [[[], []]]])
 def test_another_file_of_that_name_is_refused(content: object, tmp_path: Path) -> None:
     write_json(tmp_path / "history.json", content)
-    with pytest.raises(CheckpointError, match=r"history\.json does not list the validations"):
-        ValidationHistory(tmp_path).resumed("training", 1, ())
+    refuses(CheckpointError, r"history\.json does not list", ValidationHistory(tmp_path).resumed, "training", 1, ())
