@@ -1,9 +1,9 @@
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 
 from stakes import ProtectionCost, ShortfallCost, optimal_action
 from stakes.errors import SettingError
@@ -61,20 +61,6 @@ def test_sides_and_gap(make_study: MakeStudy) -> None:
     everywhere, high = calibration_sides(study, 0.0), calibration_sides(study, 0.0, region="high")
     assert (everywhere.predicted.estimate, everywhere.realised.estimate, everywhere.gap.estimate) == (2.5, 3.5, -1.0)
     assert (high.predicted.estimate, high.realised.estimate, high.gap.estimate) == (2.5, 4.0, -1.5)
-
-
-@pytest.mark.parametrize("bins", [1, 3, 10])
-def test_bins_partition_the_cases(make_study: MakeStudy, bins: int) -> None:
-    study = gaussian(make_study, cases=100)
-    found = binned_gap(study, 0.0, bins=bins)
-    counts = [each.cases for each in found]
-    assert sum(counts) == 100
-    assert max(counts) - min(counts) <= 1
-    assert all(low.predicted.mean < high.predicted.mean for low, high in pairwise(found))
-    sides = calibration_sides(study, 0.0)
-    for name in ("predicted", "realised"):
-        whole = sum(each.cases * getattr(each, name).mean for each in found) / 100
-        assert whole == pytest.approx(getattr(sides, name).estimate)
 
 
 def test_bins_by_hand(make_study: MakeStudy) -> None:
@@ -150,5 +136,4 @@ def test_bins_of_a_region_are_counted_where_a_seed_failed_and_where_it_is_empty(
 def test_bins_are_counted(make_study: MakeStudy) -> None:
     study = gaussian(make_study, cases=20)
     for function in (binned_gap, pit_histogram):
-        with pytest.raises(SettingError, match="bins"):
-            function(study, 0.0, bins=0)
+        refuses(SettingError, "bins", function, study, 0.0, bins=0)

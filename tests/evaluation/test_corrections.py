@@ -5,6 +5,7 @@ import pytest
 import scoringrules
 import torch
 from own_corrections import moving
+from refusals import refuses
 
 import stakes
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
@@ -121,11 +122,9 @@ def test_points_and_quantiles_take_the_shape_of_past_errors() -> None:
     levels, weights = stakes.quantile_members((0.1, 0.5, 0.9), known[:, 0] + np.array([-4.0, 0.0, 4.0]))
     wide = stakes.Correction.fit(levels[..., None], outcomes, weights=weights, shape="errors")
     assert wide.apply(levels[..., None], weights=weights).std(1).mean() == pytest.approx(1.0, rel=0.1)
-    with pytest.raises(SettingError, match="the forecasts must come as quantiles, as in the fit, got members"):
-        wide.apply(levels[..., None])
+    refuses(SettingError, "the forecasts must come as quantiles, as in the fit, got", wide.apply, levels[..., None])
     for given in ({"members": known}, {"members": levels[..., None], "weights": weights}):
-        with pytest.raises(ShapeError, match="at least two of each case without weights"):
-            stakes.Correction.fit(outcomes=outcomes, **given)
+        refuses(ShapeError, "at least two of each case without", stakes.Correction.fit, outcomes=outcomes, **given)
 
 
 def test_dependence_from_past_errors() -> None:
@@ -184,8 +183,7 @@ def test_json_that_is_no_correction(changed: object, sentence: str | None) -> No
     if sentence is None:
         assert stakes.Correction.from_json(text).shift == ()
         return
-    with pytest.raises(StakesError, match=sentence):
-        stakes.Correction.from_json(text)
+    refuses(StakesError, sentence, stakes.Correction.from_json, text)
 
 
 def test_what_cannot_be_learned_from() -> None:
@@ -193,40 +191,24 @@ def test_what_cannot_be_learned_from() -> None:
     holed = members.copy()
     holed[3, 2] = np.nan
     fit = stakes.Correction.fit
-    with pytest.raises(NonFiniteError, match="members must be finite, got 1 of 2400 that are not"):
-        fit(holed, outcomes)
-    with pytest.raises(NonFiniteError, match="outcomes must be finite"):
-        fit(members, np.full_like(outcomes, np.inf))
-    with pytest.raises(ShapeError, match=r"outcomes must have the shape \(60, 1\) of the members, got \(59, 1\)"):
-        fit(members, outcomes[1:])
-    with pytest.raises(ShapeError, match=r"members must have the shape \(cases, members, outcomes\)"):
-        fit(members[..., 0], outcomes)
-    with pytest.raises(ShapeError, match="members must hold numbers"):
-        fit(members.astype(str), outcomes)
-    with pytest.raises(ShapeError, match="at least 50 past cases to learn from, got 49"):
-        fit(members[:49], outcomes[:49])
-    with pytest.raises(ShapeError, match="at least two of each case"):
-        fit(members[:, :1], outcomes)
-    with pytest.raises(SettingError, match="dependence must be members or errors, got 'ranks'"):
-        fit(members, outcomes, dependence="ranks")
-    with pytest.raises(SettingError, match="shape must be members or errors, got 'round'"):
-        fit(members, outcomes, shape="round")
-    with pytest.raises(SettingError, match="leads must be given where errors depend on the lead"):
-        fit(members, outcomes, by=("lead",))
-    with pytest.raises(SettingError, match="by must be a tuple of forecast, season, hour, lead, site"):
-        fit(members, outcomes, HOURS[:60], by="hour")
-    with pytest.raises(ShapeError, match="upper must be one number or one of each of the 1 outcomes"):
-        fit(members, outcomes, upper=[1.0, 2.0])
-    with pytest.raises(NonFiniteError, match="lower must be finite"):
-        fit(members, outcomes, lower=np.nan)
+    refuses(NonFiniteError, "members must be finite, got 1 of 2400 that are not", fit, holed, outcomes)
+    refuses(NonFiniteError, "outcomes must be finite", fit, members, np.full_like(outcomes, np.inf))
+    refuses(ShapeError, r"outcomes must have the shape \(60, 1\) of the members, got", fit, members, outcomes[1:])
+    refuses(ShapeError, r"members must have the shape \(cases, members, outcomes\)", fit, members[..., 0], outcomes)
+    refuses(ShapeError, "members must hold numbers", fit, members.astype(str), outcomes)
+    refuses(ShapeError, "at least 50 past cases to learn from, got 49", fit, members[:49], outcomes[:49])
+    refuses(ShapeError, "at least two of each case", fit, members[:, :1], outcomes)
+    refuses(SettingError, "dependence must be members or errors, got", fit, members, outcomes, dependence="ranks")
+    refuses(SettingError, "shape must be members or errors, got 'round'", fit, members, outcomes, shape="round")
+    refuses(SettingError, "leads must be given where errors depend on the lead", fit, members, outcomes, by=("lead",))
+    refuses(SettingError, "by must be a tuple of forecast, season", fit, members, outcomes, HOURS[:60], by="hour")
+    refuses(ShapeError, "upper must be one number or one of each of the 1", fit, members, outcomes, upper=[1.0, 2.0])
+    refuses(NonFiniteError, "lower must be finite", fit, members, outcomes, lower=np.nan)
 
 
 def test_what_cannot_be_corrected() -> None:
     _, members, outcomes = world(1300)
     correction = stakes.Correction.fit(members, outcomes, HOURS[:1300], by=("hour",))
-    with pytest.raises(ShapeError, match="members must be of 1 outcomes, got 2"):
-        correction.apply(np.ones((3, 4, 2)), HOURS[:3])
-    with pytest.raises(NonFiniteError, match="members must be finite"):
-        correction.apply(np.full((3, 4, 1), np.nan), HOURS[:3])
-    with pytest.raises(SettingError, match="times must be given, as they were in the fit"):
-        correction.apply(members[:3])
+    refuses(ShapeError, "members must be of 1 outcomes, got 2", correction.apply, np.ones((3, 4, 2)), HOURS[:3])
+    refuses(NonFiniteError, "members must be finite", correction.apply, np.full((3, 4, 1), np.nan), HOURS[:3])
+    refuses(SettingError, "times must be given, as they were in the fit", correction.apply, members[:3])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -58,9 +59,7 @@ def test_no_gradient_and_inference_mode() -> None:
 def test_what_makes_no_terms_is_refused() -> None:
     cost, sites = COSTS["closed form"]
     members, outcome = forecasts(sites)
-    with pytest.raises(ShapeError, match="at least two, on axis -2"):
-        decision_terms(cost, members[:, :1], outcome)
-    with pytest.raises(ShapeError, match="outcome must have shape"):
-        decision_terms(cost, members.movedim(0, 1), outcome)
+    refuses(ShapeError, "at least two, on axis -2", decision_terms, cost, members[:, :1], outcome)
+    refuses(ShapeError, "outcome must have shape", decision_terms, cost, members.movedim(0, 1), outcome)
     with pytest.raises(NonFiniteError, match="outcome must be finite, got 1"):
         decision_terms(cost, members, outcome.index_fill(0, torch.tensor([3]), torch.nan))

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-import pytest
+from refusals import refuses
 
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import SettingError
-from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms
+from stakes.forecasting.error_model import ErrorModel, ForecastTerms
 
 HOURS = np.datetime64("2023-01-01T00") + np.arange(0, 24 * 400, 6).astype("timedelta64[h]")
 
@@ -54,10 +54,8 @@ def test_features_are_terms_of_the_linear_correction_only():
     terms = ForecastTerms.for_cases(given, linear=True)
     assert terms.features == ("wind",)
     np.testing.assert_array_equal(values(given, terms)["feature wind"], np.arange(60))
-    with pytest.raises(SettingError, match="features must be given"):
-        values(cases(60), terms)
-    with pytest.raises(SettingError, match="'wind' is missing"):
-        values(cases(60, features=pd.DataFrame({"rain": np.arange(60)})), terms)
+    refuses(SettingError, "features must be given", values, cases(60), terms)
+    refuses(SettingError, "'wind' is missing", values, cases(60, features=pd.DataFrame({"rain": np.arange(60)})), terms)
 
 
 def test_few_members_are_told_apart_in_the_linear_correction():
@@ -92,19 +90,4 @@ def test_values_of_all_terms():
     np.testing.assert_allclose(found["quantile 0.5"], np.median(members[..., 0], 1) - mean)
     np.testing.assert_array_equal(found["share at bound"], 0.0)
     assert "root of lead" in found
-    with pytest.raises(SettingError, match="times must be given"):
-        values(cases(), terms)
-
-
-def test_standard_terms_have_the_coefficients_of_those_as_they_are():
-    random = np.random.default_rng(1)
-    terms = {"constant": np.ones(50), "mean": random.normal(3, 2, 50), "lead": 1e6 + random.normal(size=50)}
-    terms["feature x"] = np.full(50, 7.0)  # never changes
-    standard = StandardTerms.of(terms)
-    np.testing.assert_allclose(standard.columns[:, 1:3].std(0), 1.0)
-    np.testing.assert_array_equal(standard.columns[:, 3], 0.0)
-    np.testing.assert_array_equal(standard.pull(5.0), [0.0, 1.0, 5.0, 5.0])
-    found = np.array([1.0, 2.0, 3.0, 4.0])
-    as_they_are = standard.coefficients(found.copy())
-    again = sum(as_they_are[name] * column for name, column in terms.items())
-    np.testing.assert_allclose(again, standard.columns @ found, rtol=1e-6)
+    refuses(SettingError, "times must be given", values, cases(), terms)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.data.case_table import CaseTable, alternate_blocks
@@ -75,12 +76,9 @@ def test_the_seed_and_the_settings_are_those_given() -> None:
 
 
 def test_bad_costs_are_named() -> None:
-    with pytest.raises(ShapeError, match="plug_in must"):
-        headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(199), settings=FEW)
-    with pytest.raises(NonFiniteError, match="plug_in must"):
-        headroom(COST, TRAIN, STOPPING, JUDGED, np.full(200, np.nan), settings=FEW)
-    with pytest.raises(SettingError, match="block must"):
-        headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), block=0, settings=FEW)
+    refuses(ShapeError, "plug_in must", headroom, COST, TRAIN, STOPPING, JUDGED, np.zeros(199), settings=FEW)
+    refuses(NonFiniteError, "plug_in must", headroom, COST, TRAIN, STOPPING, JUDGED, np.full(200, np.nan), settings=FEW)
+    refuses(SettingError, "block must", headroom, COST, TRAIN, STOPPING, JUDGED, np.zeros(200), block=0, settings=FEW)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +139,7 @@ def test_a_given_block_is_taken_up_to_all_rows() -> None:
     assert block_length(1000, None, "auto") == 10
     assert block_length(5000, hours, 48) == 48
     assert block_length(40, None, np.int64(48)) == 40  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="block must"):
-        block_length(40, None, 0)
+    refuses(SettingError, "block must", block_length, 40, None, 0)
 
 
 def test_cases_of_one_moment_belong_together() -> None:
@@ -156,7 +153,5 @@ def test_a_block_of_a_count_is_its_cube_root() -> None:
 
 
 def test_bad_times_and_counts_are_named() -> None:
-    with pytest.raises(SettingError, match="at least 1, got 0"):
-        block_length(0)
-    with pytest.raises(SeriesError, match="times must be a list of dates"):
-        block_length(2, [1.0, 2.0])
+    refuses(SettingError, "at least 1, got 0", block_length, 0)
+    refuses(SeriesError, "times must be a list of dates", block_length, 2, [1.0, 2.0])

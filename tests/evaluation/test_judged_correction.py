@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -81,8 +82,7 @@ def test_errors_are_those_of_the_corrected_forecast() -> None:
 
 def test_forecasts_that_do_not_fit_are_named() -> None:
     given, corrected = cases()
-    with pytest.raises(ShapeError, match=r"as corrected, got \(40, 11, 1\) and \(39, 50, 1\)"):
-        judge_correction(given, corrected[:-1], COST)
+    refuses(ShapeError, r"as corrected, got \(40, 11, 1\) and", judge_correction, given, corrected[:-1], COST)
     judged = judge_correction(given, corrected, COST)
     with pytest.raises(ShapeError, match="cases must have the columns corrected_pit_to, raw_cost"):
         JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit_to"]), 1)

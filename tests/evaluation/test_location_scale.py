@@ -51,12 +51,6 @@ def test_slopes_are_those_of_finite_differences(family, shape, bounds, forecasts
     np.testing.assert_allclose((crps(0, step) - crps(0, -step)) / 2 / step, by_log_scale, atol=1e-8)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_sided_bound_is_the_limit_of_a_far_one(family, forecasts):
-    one_sided = crps_and_slopes(family, *forecasts, 0.0)[0]
-    np.testing.assert_allclose(one_sided, crps_and_slopes(family, *forecasts, 0.0, 1e3)[0], atol=1e-9)
-
-
 def made_cases(family: str = "normal", lower: float = -np.inf) -> tuple[LocationScaleCases, np.ndarray]:
     random = np.random.default_rng(1)
     terms = np.column_stack([np.ones(20_000), random.normal(size=(20_000, 2))])

@@ -1,10 +1,10 @@
 from collections.abc import Callable
-from math import exp, log
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 from reproduction.tasks.task import only_outcome
@@ -68,20 +68,6 @@ def test_action_costs_and_regret_equal_a_search(cost: Any) -> None:
         assert found["gap"][case] == pytest.approx(expected - taken, abs=1e-6)
         assert found["miscalibration"][case] == pytest.approx(abs(expected - taken), abs=1e-6)
         assert found["foresight_regret"][case] == pytest.approx(taken - foresight, abs=1e-4)
-
-
-def test_protection_by_hand() -> None:
-    cost = ProtectionCost(threshold=1.0, false_alarm_ratio=0.5, sharpness=1.0)
-    members, seen = [1.0, 1.0 + log(3)], 1.0 - log(3)  # severities 1/2, 3/4 and 1/4
-    severity = (1 / (1 + exp(-0.0)) + 1 / (1 + exp(-log(3)))) / 2
-    level = 1 - 0.5 * (1 - severity) / (2 * severity)
-    found = Assessor(cost)(torch.tensor([members], dtype=DOUBLE)[..., None], torch.tensor([[seen]], dtype=DOUBLE))
-    expected = severity * (1 - level) ** 2 + 0.5 * (1 - severity) * level
-    paid = 0.25 * (1 - level) ** 2 + 0.5 * 0.75 * level
-    knowing = 0.25 * (1 - 0.25) ** 2 + 0.5 * 0.75 * 0.25  # a* = 1 - 0.5 * 0.75 / 0.5
-    wanted = {"action": level, "expected_cost": expected, "cost": paid, "gap": expected - paid}
-    for name, value in (wanted | {"foresight_regret": paid - knowing, "interior": 1.0}).items():
-        assert found[name].item() == pytest.approx(value, rel=1e-6), name  # the threshold is exact, exp rounds
 
 
 @every_cost
@@ -200,8 +186,7 @@ def test_parts_give_the_same(monkeypatch: pytest.MonkeyPatch, sites: int) -> Non
 
 def test_shapes_are_checked() -> None:
     for members, outcome in (((4, 3), (4, 1)), ((4, 3, 1), (4, 2)), ((4, 3, 1), (5, 1))):
-        with pytest.raises(ShapeError, match="cases, members, sites"):
-            Assessor(ShortfallCost(4.0))(torch.rand(members), torch.rand(outcome))
+        refuses(ShapeError, "cases, members", Assessor(ShortfallCost(4.0)), torch.rand(members), torch.rand(outcome))
 
 
 @pytest.mark.parametrize("sites", [1, 2])

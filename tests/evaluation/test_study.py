@@ -7,10 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import xarray as xr
-from made_studies import made_study
+from refusals import refuses
 
-from reproduction.runs.sweep import read_sweep
-from reproduction.studies import Assessment
 from stakes.errors import SettingError, StudyError
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import LEVELS
@@ -137,27 +135,11 @@ def test_a_saved_study_comes_back_bit_for_bit(study: Study, tmp_path: Path, sing
     assert found.quantile(LEVELS[3], 0.3).tolist() == kept.quantile(LEVELS[3], 0.3).tolist()
 
 
-def test_a_study_of_a_task_comes_back_bit_for_bit(tmp_path: Path) -> None:
-    values = {"task": "synthetic", "grid": {"decision_weight": [0.0, 0.5], "task.false_alarm_ratio": [0.5, 0.2]}}
-    made = made_study(read_sweep(values).points, Assessment(parameter="false_alarm_ratio", validation=True))
-    made.save(tmp_path)
-    found = Study.load(tmp_path)
-    for name in ("forecasts", "cases"):
-        before, after = getattr(made, name), getattr(found, name)
-        assert set(before.data_vars) == set(after.data_vars)
-        for variable, wanted in before.data_vars.items():
-            np.testing.assert_array_equal(after[variable].transpose(*wanted.dims).values, wanted.values)
-
-
 def test_what_a_study_does_not_have_is_named(study: Study) -> None:
-    with pytest.raises(StudyError, match=r"no 'costs'.*did you mean 'cost'"):
-        study.values("costs", 0.3)
-    with pytest.raises(SettingError, match=r"weights \[0.0, 0.3\], not 0.4"):
-        study.mean("cost", 0.4)
-    with pytest.raises(SettingError, match=r"cost parameters \[1.0, 5.0\], not 2"):
-        study.values("cost", 0.3, 2.0)
-    with pytest.raises(SettingError, match=r"no region 'hihg'; did you mean 'high'"):
-        study.region("hihg")
+    refuses(StudyError, r"no 'costs'.*did you mean 'cost'", study.values, "costs", 0.3)
+    refuses(SettingError, r"weights \[0.0, 0.3\], not 0.4", study.mean, "cost", 0.4)
+    refuses(SettingError, r"cost parameters \[1.0, 5.0\], not 2", study.values, "cost", 0.3, 2.0)
+    refuses(SettingError, r"no region 'hihg'; did you mean 'high'", study.region, "hihg")
     with pytest.raises(StudyError, match=r"no 'mass_high'"):
         Study(study.forecasts.drop_vars("mass_high"), study.cases, study.about).region("high", "forecast")
 
@@ -172,8 +154,7 @@ def test_damaged_files_are_refused(study: Study, tmp_path: Path, damaged: str, d
         file.unlink()
     else:
         file.write_bytes(content[damage])
-    with pytest.raises(StudyError, match="cannot be read"):
-        Study.load(tmp_path)
+    refuses(StudyError, "cannot be read", Study.load, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +181,7 @@ def test_tables_that_no_study_writes_are_refused_in_words(
     study.save(tmp_path)
     file = tmp_path / f"{name}.parquet"
     change(pd.read_parquet(file)).to_parquet(file)
-    with pytest.raises(StudyError, match=f"cannot be read: .*{named}"):
-        Study.load(tmp_path)
+    refuses(StudyError, f"cannot be read: .*{named}", Study.load, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +203,7 @@ def test_a_description_of_something_else_is_refused(
 ) -> None:
     study.save(tmp_path)
     (tmp_path / "study.json").write_text(json.dumps(described))
-    with pytest.raises(StudyError, match=f"cannot be read: .*{named}"):
-        Study.load(tmp_path)
+    refuses(StudyError, f"cannot be read: .*{named}", Study.load, tmp_path)
 
 
 def test_an_error_of_the_table_reader_is_that_of_a_study(
@@ -235,8 +214,7 @@ def test_an_error_of_the_table_reader_is_that_of_a_study(
 
     study.save(tmp_path)
     monkeypatch.setattr("stakes.evaluation.study.pd.read_parquet", fail)
-    with pytest.raises(StudyError, match="cannot be read: too large"):
-        Study.load(tmp_path)
+    refuses(StudyError, "cannot be read: too large", Study.load, tmp_path)
 
 
 def test_an_interrupted_save_leaves_no_mixture(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +226,5 @@ def test_an_interrupted_save_leaves_no_mixture(study: Study, tmp_path: Path, mon
         path.write_bytes(content)
 
     monkeypatch.setattr("stakes.evaluation.study.write_atomically", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Study(study.forecasts + 1, study.cases, study.about).save(tmp_path)
-    with pytest.raises(StudyError, match="cannot be read"):
-        Study.load(tmp_path)
+    refuses(KeyboardInterrupt, "", Study(study.forecasts + 1, study.cases, study.about).save, tmp_path)
+    refuses(StudyError, "cannot be read", Study.load, tmp_path)

@@ -8,6 +8,7 @@ import pytest
 from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
@@ -108,8 +109,7 @@ def test_a_weight_that_failed_is_never_chosen(bad: float, of_score: bool) -> Non
 def test_weight_0_must_not_have_failed() -> None:
     cost = rows([-0.1, -0.2, -0.3])
     cost[0, 0] = np.nan
-    with pytest.raises(NonFiniteError, match="weight 0 must be finite"):
-        limited(WEIGHTS, cost, rows([0.0] * 3))
+    refuses(NonFiniteError, "weight 0 must be finite", limited, WEIGHTS, cost, rows([0.0] * 3))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,7 @@ def test_a_mean_score_of_zero_has_no_per_cent() -> None:
 def test_what_cannot_be_judged_is_named(
     weights: Any, cost: Any, score: Any, options: dict[str, Any], error: type[Exception], field: str
 ) -> None:
-    with pytest.raises(error, match=f"^{field} must"):
-        limited(weights, np.ones(cost), np.ones(score), **options)
+    refuses(error, f"^{field} must", limited, weights, np.ones(cost), np.ones(score), **options)
 
 
 @st.composite
@@ -261,21 +260,6 @@ def test_only_the_weights_that_the_score_allows_are_tested_together() -> None:
     score[2:] = 1.5
     assert limited(np.arange(10) / 10, cost, score).chosen == 0.1
     assert limited(np.arange(10) / 10, cost, np.ones_like(score)).chosen == 0.0
-
-
-def test_table() -> None:
-    cost = rows([-0.1, -0.2, np.nan])
-    found = limited(WEIGHTS, cost, rows([0.01, 0.03, 0.0]))
-    table = found.table()
-    assert table["weight"].tolist() == [0.0, 0.3, 0.6, 0.9]
-    assert table["cost_change"].tolist() == pytest.approx([0.0, -0.1, -0.2, np.nan], nan_ok=True)
-    assert (table["cost_change_low"] <= table["cost_change_high"]).tolist() == [True, True, True, False]
-    assert table["score_change_percent"].tolist() == pytest.approx([0.0, 1.0, 3.0, np.nan], nan_ok=True)
-    assert table["allowed"].tolist() == [True, True, False, False]
-    assert table["failed"].tolist() == [False, False, False, True]
-    assert table["chosen"].tolist() == [False, True, False, False]
-    only_failed = limited([0, 1], rows([np.nan, 0, 0])[:2], rows([0.0] * 3)[:2]).table()
-    assert only_failed["cost"].dtype == np.float64
 
 
 def test_weights_that_forecast_the_same_are_one_candidate() -> None:
