@@ -40,16 +40,6 @@ def test_members_to_actions() -> None:
     np.testing.assert_allclose(found[quantiles], expected, rtol=1e-12)
 
 
-def test_bounds_are_flagged() -> None:
-    Path("ends.csv").write_text("a,b\n-1,-2\n0.4,0.5\n3,4\n")
-    code, output, errors = called("decide", "--members", "ends.csv", "--cost", "imbalance:short=2,long=1,upper=1")
-    assert code == 0
-    lines = [line.split(",") for line in output.splitlines()]
-    assert [line[0] for line in lines] == ["row", "1", "2", "3"]
-    assert [line[3:5] for line in lines[1:]] == [["True", "False"], ["False", "False"], ["False", "True"]]
-    assert errors.startswith("note: 3 cases of 2 members, targets outcome\nnote: without a forecast the best action is")
-
-
 def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
     rows = [f"{case},{number},{case + number},{2 * number}" for case in (1, 2) for number in range(4)]
     Path("long.csv").write_text("\n".join(["case,number,a,b", *rows]))
@@ -60,21 +50,6 @@ def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
     assert list(decided(*words, "--target", "a")["quantile_0.5"]) == [2.5, 3.5]
     assert "several columns of values, a, b; --target says which" in complaint("decide", *words)
     assert "has no column 'c'; there are a, b" in complaint("decide", *words, "--target", "a,c")
-
-
-def test_targets_of_a_long_table_as_a_range() -> None:
-    rows = [f"1,{number},{number},{number + 5},{number + 9}" for number in range(4)]
-    Path("long.csv").write_text("\n".join(["case,number,h1,h2,h3", *rows]))
-    words = ["--members", "long.csv", "--cost", "schedule:short=5,long=1,ramp=9", "--target", "h1:h2"]
-    table = decided(*words)
-    assert [column for column in table if column.startswith("action")] == ["action_h1", "action_h2"]
-
-
-def test_members_beside_an_observation_are_chosen() -> None:
-    Path("both.csv").write_text("time,power,m1,m2\n2020-01-01,0.9,0.1,0.2\n")
-    words = ["--members", "both.csv", "--cost", COST, "--quantiles", "0.5"]
-    assert "as in --columns m1:m2" in complaint("decide", *words)
-    assert decided(*words, "--columns", "m1:m2")["quantile_0.5"].iloc[0] == pytest.approx(0.15)
 
 
 def test_a_separator_and_names_with_a_comma() -> None:
@@ -113,11 +88,6 @@ def test_netcdf_members_by_variable() -> None:
     found = decided("--members", "members.nc", "--cost", COST, "--variable", "power")
     pd.testing.assert_frame_equal(found, expected)
     assert "several variables" in complaint("decide", "--members", "members.nc", "--cost", COST)
-
-
-def test_a_time_column_by_any_name() -> None:
-    pd.read_csv("members.csv").rename(columns={"time": "when"}).to_csv("when.csv", index=False)
-    assert decided("--members", "when.csv", "--cost", COST, "--time", "when").columns[0] == "when"
 
 
 def test_notes_are_told_beside_the_result_unless_quiet() -> None:
@@ -212,15 +182,6 @@ def test_quantiles_are_no_members() -> None:
     assert "note: read as quantiles" in called("decide", *words)[2]
 
 
-def test_columns_that_may_be_members_or_quantiles() -> None:
-    columns = [f"p{number}" for number in range(1, 100)]
-    pd.DataFrame([np.linspace(0, 1, 99)], columns=columns).to_csv("both.csv", index=False)
-    words = ["--members", "both.csv", "--cost", NINE_TO_ONE]
-    assert "p1 to p99, which may be members or quantiles; --read-as members or" in complaint("decide", *words)
-    assert decided(*words, "--read-as", "quantiles")["action"][0] == pytest.approx(89 / 98)
-    assert decided(*words, "--read-as", "members")["action"][0] == pytest.approx(89 / 98, abs=0.02)
-
-
 def test_several_sites_together_and_each_by_itself() -> None:
     values = np.random.default_rng(0).random((3, 8)).round(3)
     columns = [f"{site}_m{number}" for site in ("north", "west") for number in range(4)]
@@ -294,41 +255,6 @@ def test_a_grid_of_members_becomes_a_grid_of_decisions() -> None:
     assert "where --members is one" in complaint("decide", "--members", "members.csv", "--cost", COST, "--out", "d.nc")
     assert "cannot be turned into 'mm'" in complaint("decide", *words[:4], "--unit", "mm")
     assert "are of NetCDF files" in complaint("decide", "--members", "members.csv", "--cost", COST, "--unit", "degC")
-
-
-def test_a_program_about_one_target_tells_its_status_too() -> None:
-    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[recourse_constraints]\nneed = "plan >= outcome"\n')
-    Path("one.csv").write_text("time,m1,m2\n2020-01-01,1,2\n2020-01-02,1,9\n")
-    code, output, errors = called("decide", "--members", "one.csv", "--cost", "tight.toml")
-    assert code == 0
-    assert [line.split(",")[7] for line in output.splitlines()] == ["status", "certified", "infeasible"]
-    assert (
-        "note: the first infeasible case is 2020-01-02T00:00:00Z: no action meets the recourse constraints at 1 of"
-        in errors
-    )
-
-
-def test_a_code_among_members_is_told_and_not_taken_for_another_unit() -> None:
-    table = pd.DataFrame(np.random.default_rng(0).normal(20, 3, (40, 6)), columns=[f"m{member}" for member in range(6)])
-    table.loc[7, "m2"] = -999
-    table.to_csv("coded.csv", index=False)
-    cost = "newsvendor:underage=3,overage=1,upper=60"
-    code, _, errors = called("decide", "--members", "coded.csv", "--cost", cost)
-    assert code == 0
-    assert "has -999 among the members" in errors
-
-
-def test_a_code_among_outcomes_is_not_taken_for_another_unit() -> None:
-    random = np.random.default_rng(0)
-    table = pd.DataFrame(random.normal(20, 3, (60, 6)), columns=[f"m{member}" for member in range(6)])
-    table.to_csv("plain.csv", index=False)
-    seen = pd.DataFrame({"y": random.normal(20, 3, 60)})
-    seen.loc[5, "y"] = -9999
-    seen.to_csv("seen.csv", index=False)
-    cost = "newsvendor:underage=3,overage=1,upper=60"
-    _, _, errors = called("evaluate", "--members", "plain.csv", "--outcomes", "seen.csv", "--cost", cost)
-    assert "has -9,999 in 'y'" in errors
-    assert "in the unit of" not in errors
 
 
 def test_where_no_case_has_an_action_the_reason_is_told_and_the_command_fails() -> None:

@@ -45,18 +45,6 @@ def test_a_single_case_has_no_interval() -> None:
     assert {row["low"] for row in rows} == {row["high"] for row in rows} == {None}
 
 
-def test_targets_of_a_long_table_and_of_its_outcomes() -> None:
-    rows = [f"{case},{number},0.{case}{number},0.5" for case in (1, 2, 3) for number in range(4)]
-    Path("long.csv").write_text("\n".join(["case,number,power,price", *rows]))
-    Path("seen.csv").write_text("case;power;price\n1;0,1;5\n2;0,2;5\n3;0,3;5\n")
-    Path("named.csv").write_text("case,observed\n1,0.1\n2,0.2\n3,0.3\n")
-    words = ["evaluate", "--members", "long.csv", "--cost", COST, "--quiet", "--cases", "c.csv", "--force"]
-    for outcomes in ("seen.csv", "named.csv"):  # of the same name, or the only one
-        assert called(*words, "--outcomes", outcomes, "--target", "power")[0] == 0
-        assert list(pd.read_csv("c.csv")["power"]) == [0.1, 0.2, 0.3]
-    assert "several columns of values, power, price" in complaint(*words, "--outcomes", "seen.csv")
-
-
 def test_ranges_name_the_parts_of_outcomes_and_of_actions() -> None:
     rows = [f"{case},{number},{case}.{number},{case},2" for case in (1, 2, 3) for number in range(4)]
     Path("long.csv").write_text("\n".join(["case,number,h0,h1,h2", *rows]))
@@ -68,22 +56,6 @@ def test_ranges_name_the_parts_of_outcomes_and_of_actions() -> None:
     assert found[["h0", "h1", "h2"]].to_numpy().tolist() == [[1, 2, 3]] * 3
     assert list(found["today_cost"]) == [6, 6, 6]
     assert "no column 'h9'" in complaint(*words, "--outcomes", "seen.csv", "--target", "h0:h9")
-
-
-def test_a_range_names_outcomes_that_are_called_otherwise_than_the_members() -> None:
-    Path("wide.csv").write_text("case,h1_m1,h1_m2,h2_m1,h2_m2\n1,1,2,3,4\n2,2,3,4,5\n3,3,4,5,6\n")
-    Path("seen.csv").write_text("case,y1,y2\n1,1,2\n2,1,2\n3,1,2\n")
-    words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "schedule:short=2,long=1"]
-    assert called(*words, "--target", "y1:y2", "--cases", "c.csv")[0] == 0
-    assert pd.read_csv("c.csv")[["h1", "h2"]].to_numpy().tolist() == [[1, 2]] * 3
-
-
-def test_members_without_times_need_as_many_outcomes() -> None:
-    pd.read_csv("members.csv").drop(columns="time").to_csv("members.csv", index=False)
-    code, output, _ = called(*WORDS, "--json")
-    assert (code, json.loads(output)["cases"]) == (0, 60)
-    pd.read_csv("outcomes.csv").iloc[1:].to_csv("outcomes.csv", index=False)
-    assert "has 59 rows, but the forecasts 60" in complaint(*WORDS)
 
 
 def test_the_constant_action_is_the_best_in_hindsight() -> None:
@@ -102,22 +74,6 @@ def test_a_plain_table_for_people() -> None:
     assert lines[0] == "60 cases, 95 % intervals from blocks of 5 neighbours"
     assert lines[1].split() == ["metric", "value", "low", "high"]
     assert [line.split()[0] for line in lines[2:4]] == ["energy_score", "cost"]
-
-
-def test_outcomes_are_matched_by_label_in_any_order() -> None:
-    before = called(*WORDS, "--json")[1]
-    pd.read_csv("outcomes.csv").iloc[::-1].to_csv("outcomes.csv", index=False)
-    pd.read_csv("members.csv").sample(frac=1, random_state=0).to_csv("members.csv", index=False)
-    assert called(*WORDS, "--json")[1] == before
-
-
-def test_cases_without_an_outcome_are_left_out_and_told() -> None:
-    table = pd.read_csv("outcomes.csv")
-    table.loc[3:7, "power"] = np.nan
-    table.to_csv("outcomes.csv", index=False)
-    code, output, errors = called(*WORDS, "--json")
-    assert (code, json.loads(output)["cases"]) == (0, 55)
-    assert "note: 5 of 60 cases lack an outcome and are left out\n" in errors
 
 
 BOUNDED = """
@@ -311,35 +267,6 @@ def test_each_site_is_judged_by_itself() -> None:
     counts = complete["site"].value_counts()
     expected_mean = sum(of_sites[site] * counts[site] for site in counts.index) / len(complete)
     assert means["climatology_cost"] == pytest.approx(expected_mean)
-
-
-def test_each_site_may_have_a_column_of_its_own() -> None:
-    table = sites_in_rows()
-    cost = ["--cost", "newsvendor:underage=3,overage=1,upper=400", "--sites", "each", "--json"]
-    table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
-    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
-    rows = json.loads(called(*WORDS[:5], *cost)[1])
-    wide = table.pivot(index="time", columns="site")
-    columns = [name for name in wide if name[0].startswith("m")]
-    members = wide[columns].set_axis([f"{site}_{name}" for name, site in columns], axis=1)
-    outcomes = wide["power"].rename(columns="seen_{}".format)
-    for index in (True, False):  # by their times, or by their place
-        members.to_csv("members.csv", index=index)
-        outcomes[["seen_west", "seen_north"]].to_csv("outcomes.csv", index=index)
-        code, output, errors = called(*WORDS[:5], *cost, "--target", "seen_west,seen_north")
-        assert code == 0, errors
-        assert [row["value"] for row in json.loads(output)["metrics"]] == pytest.approx(
-            [row["value"] for row in rows["metrics"]]
-        )
-
-
-def test_an_outcome_of_one_site_that_looks_like_a_code_is_told() -> None:
-    table = sites_in_rows()
-    table.loc[45, "power"] = -999.0
-    table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
-    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
-    errors = called(*WORDS[:-1], "newsvendor:underage=3,overage=1,upper=400", "--sites", "each")[2]
-    assert "has -999 in 'power', data row 45," in errors
 
 
 def test_a_forecast_that_is_worse_than_one_action_is_told_with_the_table() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from calls import called, complaint
+from calls import called
 
 BATTERY = "arbitrage:power=1,energy=2,efficiency=0.9"
 HOURS = range(12)
@@ -147,13 +147,6 @@ def test_a_recalibration_learns_in_the_order_of_the_numbers_and_keeps_it(prices:
     assert "note: short: h0 5, h2 6, h10 7\n" in called("decide", "folder", "new.csv", *plan[:2])[2]
 
 
-def test_outcomes_of_other_names_are_refused_where_they_would_be_taken_in_some_order(prices: pd.DataFrame) -> None:
-    prices[prices["hour"] < 2].rename(columns={"hour": "site"}).to_csv("two.csv", index=False)
-    pd.DataFrame({"time": prices["time"].unique(), "x": 1.0, "y": 2.0}).to_csv("seen.csv", index=False)
-    words = ("evaluate", "--members", "two.csv", "--outcomes", "seen.csv", "--target", "x,y")
-    assert "must have the names of the forecasts' targets, 0, 1" in complaint(*words, "--cost", BATTERY)
-
-
 def test_todays_action_is_matched_by_name(prices: pd.DataFrame) -> None:
     table = named(prices)[prices["hour"].isin([1, 2, 10])]
     table.sort_values(["time", "member", "hour"]).to_csv("sorted.csv", index=False)
@@ -167,12 +160,3 @@ def test_todays_action_is_matched_by_name(prices: pd.DataFrame) -> None:
         code, _, errors = called(*words, "--baseline-action", today, "--cost", "schedule:short=5,long=1", "--force")
         assert code == 0, errors
         assert pd.read_csv("cases.csv")["today_cost"].tolist() == [0.0] * 5
-
-
-def test_check_cost_tells_what_it_was_checked_over(prices: pd.DataFrame) -> None:
-    prices[::-1].to_csv("falling.csv", index=False)
-    words = ("check-cost", "--members", "falling.csv", "--site", "hour", "--cost", BATTERY)
-    code, _, errors = called(*words)
-    assert code == 0
-    assert f"{TOLD}0, 1, 2, ... 11\n" in errors
-    assert called(*words, "--quiet")[2] == ""

@@ -15,7 +15,6 @@ from user_files import past_forecasts
 import stakes
 from stakes.artifacts.recalibrations import load_recalibration
 from stakes.errors import SettingError
-from stakes.files import read_json, write_json
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import warning_sentences
@@ -218,20 +217,6 @@ def test_what_cannot_be_recalibrated_is_one_line_and_leaves_nothing(words: tuple
     assert sorted(path.name for path in Path().iterdir()) == before
 
 
-def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
-    past_forecasts().to_csv("new.csv", index=False)
-    for name in ("state.json", "selection.json", "bundle.json", "judged.parquet"):
-        shutil.rmtree("copy", ignore_errors=True)
-        shutil.copytree(recalibrated, "copy")
-        content = (Path("copy") / name).read_bytes()
-        (Path("copy") / name).write_bytes(content[:-40] + b"0" * 40)
-        assert f"copy/{name}" in complaint("decide", "copy", "new.csv")
-    shutil.copytree(recalibrated, "newer")
-    manifest = Path("newer/bundle.json")
-    write_json(manifest, read_json(manifest) | {"format": 99})
-    assert "was made by a newer version of stakes" in complaint("decide", "newer", "new.csv")
-
-
 def test_the_report_is_written_again(recalibrated: Path) -> None:
     page = (recalibrated / "report.html").read_text("utf-8")
     assert "Decisions on power with a recalibrated forecast" in page
@@ -272,8 +257,7 @@ def test_a_grid_in_another_unit_is_turned_into_that_of_the_past() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
-    [("m1", "one number, a point forecast"), ("q10:q90", "3 quantiles, levels 0.1 to 0.9")],
+    ("columns", "said"), [("m1", "one number, a point forecast"), ("q10:q90", "3 quantiles, levels 0.1 to 0.9")]
 )
 def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = past_forecasts()
@@ -287,22 +271,6 @@ def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatc
     code, _, errors = called("recalibrate", "past.csv", *words)
     assert code == 2
     assert f"learning from the errors of 160 past forecasts, each of {said}\n" in errors
-
-
-def test_the_quantiles_that_decide_writes_are_selected_as_a_range_and_as_a_list() -> None:
-    levels = [f"{number / 20:g}" for number in range(1, 20)]
-    past_forecasts().drop(columns=["power", "done"]).to_csv("new.csv", index=False)
-    words = ("decide", "--members", "new.csv", "--cost", COST, "--quantiles", ",".join(levels), "--out", "decided.csv")
-    assert called(*words)[0] == 0
-    decided = pd.read_csv("decided.csv").assign(power=past_forecasts()["power"])
-    decided.to_csv("past.csv", index=False)
-    names = [f"quantile_{level}" for level in levels]
-    for asked in (f"{names[0]}:{names[-1]}", ",".join(names)):
-        words = ("recalibrate", "past.csv", "--forecast", asked, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
-        code, _, errors = called(*words)
-        assert code == 0, errors
-        learned = load_recalibration(Path("wind")).layout.learned
-        assert learned.levels == tuple(map(float, levels))
 
 
 @pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
@@ -319,16 +287,6 @@ def test_a_leak_is_told_and_kept() -> None:
         assert name in errors
         assert name in output
         assert any(name in note for note in load_recalibration(Path("wind")).about.said)
-
-
-def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() -> None:
-    generator = np.random.default_rng(0)
-    power = 20 + generator.normal(size=160)
-    kept(power=np.where(np.arange(160) == 70, -999, power), **{f"m{one}": power - 0.5 for one in range(1, 9)})
-    code, _, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
-    assert code == 0, errors
-    assert "-999 in 'power', data row 71," in errors
-    assert any("data row 71" in note for note in load_recalibration(Path("wind")).about.said)
 
 
 def test_decision_weights_without_a_gradient_are_not_trained_and_progress_is_told_without_a_terminal(
