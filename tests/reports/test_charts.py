@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-import pytest
+from refusals import refuses
 from sample_reports import drawn
 
 from stakes.errors import SettingError
@@ -39,5 +39,4 @@ def test_a_report_without_charts_has_no_library() -> None:
 
 
 def test_there_are_charts_for_every_drawing_or_none() -> None:
-    with pytest.raises(SettingError, match="charts of figure f must be 2, one tuple for each of its drawings"):
-        Figure("f", "", "", drawn(3), {}, (drawn(3),), ((),))
+    refuses(SettingError, "charts of figure f must be 2, one", Figure, "f", "", "", drawn(3), {}, (drawn(3),), ((),))

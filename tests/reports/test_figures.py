@@ -15,6 +15,7 @@ from invented_recalibrations import invented_recalibration
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 from quick_figures import figures_left_blank
+from refusals import refuses
 
 import stakes
 from stakes.actions.function_costs import cost_function
@@ -202,8 +203,7 @@ def test_the_cost_figure_marks_the_best_action() -> None:
     figure = cost_figure(cost, outcomes, "EUR", "GW")
     assert f"best action {best:.1f} GW" in figure.panels[0]
     assert "between the bounds in 100 % of them. Members between" in figure.caption
-    with pytest.raises(ShapeError, match="outcomes must be cases by targets"):
-        cost_figure(cost, outcomes[:, 0], "", "")
+    refuses(ShapeError, "outcomes must be cases by targets", cost_figure, cost, outcomes[:, 0], "", "")
 
 
 def test_a_cost_without_a_decision_is_told() -> None:

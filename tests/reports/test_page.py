@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure as Drawing
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.reports.drawing import style, to_svg
@@ -155,8 +156,7 @@ def test_write_report_makes_one_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_parts_are_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        make()
+    refuses(SettingError, message, make)
 
 
 @pytest.mark.parametrize("kind", ["claim", "section", "figure", "table"])
@@ -168,5 +168,4 @@ def test_identifiers_are_given_once(sample_report: Report, kind: str) -> None:
         "figure": {"sections": (replace(section, figures=section.figures[:1] * 2),)},
         "table": {"sections": (section, Section("other", "", tables=section.tables))},
     }[kind]
-    with pytest.raises(SettingError, match=f"every {kind} of a report must have its own name"):
-        replace(sample_report, **doubled)
+    refuses(SettingError, f"every {kind} of a report must have its own name", replace, sample_report, **doubled)

@@ -1,9 +1,5 @@
-"""The page of a fit, a recalibration and a backtest: its sections, what stands in them, and its sentences.
+"""The page of a fit, a recalibration and a backtest: its sections, what stands in them, and its sentences."""
 
-`RENEW=1 python -m pytest tests/reports/test_report.py` writes the sentences of `sentences.txt` anew.
-"""
-
-import os
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +12,8 @@ import pandas as pd
 import pytest
 from invented_fits import SPEC, changed, invented_about, invented_fit, invented_study
 from invented_recalibrations import invented_recalibration
+from refusals import refuses
+from snapshots import assert_as_kept
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError, StudyError
@@ -27,7 +25,6 @@ from stakes.reports.sentences import limit_sentences
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
 
-SENTENCES = Path(__file__).with_name("sentences.txt")
 HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
 SECTIONS = ["policies", "weights", "calibration", "decisions", "groups", "cost", "data", "settings"]
 
@@ -115,10 +112,7 @@ def sentences_of(kind: str) -> str:
 
 
 def test_what_every_page_says() -> None:
-    said = "\n\n".join(map(sentences_of, KINDS)) + "\n"
-    if os.environ.get("RENEW"):
-        SENTENCES.write_text(said, "utf-8")
-    assert said == SENTENCES.read_text("utf-8")
+    assert_as_kept(Path(__file__).with_name("sentences.txt"), "\n\n".join(map(sentences_of, KINDS)) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -225,8 +219,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
     monkeypatch.setattr("stakes.reports.report.record_file", lambda folder, name: recorded.append(name))
-    with pytest.raises(StudyError):
-        comparison_of_bundle(bundle, tmp_path)
+    refuses(StudyError, "", comparison_of_bundle, bundle, tmp_path)
     study.save(tmp_path / "evaluation")
     found = comparison_of_bundle(bundle, tmp_path)
     path = write_comparison(found, tmp_path)

@@ -1,14 +1,16 @@
 """The headline, and what is said against a forecast."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 from invented_fits import changed, invented_fit, invented_selection
 from invented_recalibrations import invented_recalibration
+from snapshots import assert_as_kept
 
 import stakes
 from stakes.cost_spec.spec import CostSpec
@@ -60,28 +62,6 @@ def test_the_headline_says_what_to_do_and_what_it_saves() -> None:
     assert "from that of today's action (known in 297 cases) [" in headline(full())
 
 
-@pytest.mark.parametrize(
-    ("told", "start"),
-    [
-        (lambda: invented_recalibration(bias=0.0, correction=-3.0, today=None), "Do not follow the corrected forecast"),
-        (lambda: invented_recalibration("raw", bias=0.0), "Keep the raw forecast: nothing was proven to be better."),
-        (lambda: accepted("climatology", weight=0.0), "Keep climatology: nothing was proven to be better."),
-        (lambda: invented_fit(cases=5, block=10), "No gain is proven for the decision-aware forecast (weight 0.4)."),
-    ],
-)
-def test_the_headline_of_a_forecast_that_is_not_better(told: Comparison, start: str) -> None:
-    assert headline(told()).startswith(start)
-
-
-def test_a_gain_that_may_be_chance_is_not_praised() -> None:
-    told = invented_recalibration(today=None)
-    raw = told.reference.cost + np.random.default_rng(0).normal(size=300)
-    selected = replace(told.selected, cost=raw)
-    sentence = headline(replace(told, policies=(told.reference, selected, *told.policies[2:]), selected=selected))
-    assert sentence.startswith("No gain is proven for the corrected forecast")
-    assert "which may be chance" in sentence
-
-
 def test_costs_are_told_per_case_in_all_and_per_year() -> None:
     told = invented_recalibration(today=None)
     raw, paid = told.reference.cost.mean(), told.selected.cost.mean()
@@ -94,24 +74,6 @@ def test_costs_are_told_per_case_in_all_and_per_year() -> None:
     assert "per year" not in cost_sentences(replace(told, times=None))
 
 
-@pytest.mark.parametrize(
-    ("options", "start"),
-    [
-        ({}, "Decision-aware training pays: weight 0.4 (chosen on validation cases) costs"),
-        ({"chosen": False}, "Decision-aware training pays: weight 0.4 (given) costs"),
-        ({"gain": 0.5, "spec": SYMMETRIC}, "No gain is confirmed: the cost of weight 0.4"),
-        ({"gain": -1.2}, "Decision-aware training does not pay: weight 0.4"),
-        ({"weight": 0.0}, "No decision weight made decisions significantly cheaper"),
-        ({"weight": 0.0, "chosen": False}, "Decision weights were not tried"),
-        ({"cases": 5, "block": 10}, "Too early to tell whether weight 0.4"),
-    ],
-)
-def test_whether_decision_aware_training_pays(options: dict[str, Any], start: str) -> None:
-    told = weight_sentences(invented_fit(**{"cases": 300, **options}))
-    assert told[0].startswith(start)
-    assert (len(told) == 2) == ("chosen" not in options)  # with the reason
-
-
 def test_the_gain_of_a_weight_is_the_paired_difference() -> None:
     paid, plain = full().selected.cost, full().reference.cost
     saved = (plain - paid).mean()
@@ -120,25 +82,6 @@ def test_the_gain_of_a_weight_is_the_paired_difference() -> None:
     assert f"{100 * saved / plain.mean():.3g} % of its cost" in sentence
     low, high = map(float, re.findall(r"\[([\d.]+), ([\d.]+)\]", sentence)[0])
     assert 0 < low < saved < high
-    frontier = invented_fit(cases=300, weight=0.0).frontier
-    assert frontier is not None
-    few = replace(invented_fit(cases=300, weight=0.0), frontier=replace(frontier, cases=40))
-    assert "40 cases in blocks of 7 are too few to choose" in weight_sentences(few)[0]
-
-
-def test_a_candidate_without_a_weight_speaks_of_none() -> None:
-    told = accepted("linear", weight=0.0)
-    assert weight_sentences(told) == ()
-    assert headline(told).startswith("Follow the linear forecast: it saves")
-    every = [headline(told), cost_sentences(told), *calibration_sentences(told), *interval_sentences(told)]
-    assert "weight 0" not in " ".join(every)
-
-
-def test_intervals_leave_out_the_training_seed() -> None:
-    assert "not the training seed" in interval_sentences(full())[0]
-    for told in (replace(full(), settings={"ensemble": 5}), accepted("linear", weight=0.0), invented_recalibration()):
-        assert "seed" not in interval_sentences(told)[0]
-    assert interval_sentences(invented_fit(cases=5, block=10))[0].startswith("There are no intervals")
 
 
 def test_a_forecast_that_knows_its_cost_raises_no_warning() -> None:
@@ -157,14 +100,6 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told() -> None:
     assert "--ensemble 4" in sentence
     (pooled,) = warning_sentences(replace(wrong, settings={**wrong.settings, "ensemble": 4}))
     assert "--ensemble" not in pooled
-
-
-def test_an_under_dispersed_ensemble_is_told_with_it() -> None:
-    wrong = changed(full(), expected_cost=-0.6 * regret(), spread=0.3)
-    assert "under-dispersed (spread/error 0." in warning_sentences(wrong)[0]
-    (sentence,) = warning_sentences(invented_recalibration(spread=0.2))
-    assert "underestimates the cost of its decisions" in sentence
-    assert "under-dispersed (spread/error 0.2" in sentence
 
 
 def test_a_forecast_that_is_too_good_to_be_true_is_told_unless_outcomes_hardly_move() -> None:
@@ -195,36 +130,6 @@ def test_lower_candidates_that_were_more_expensive_raise_no_warning() -> None:
     assert [sentence for sentence in told if "candidate" in sentence] == []
 
 
-@pytest.mark.parametrize(
-    ("candidate", "words", "flags"),
-    [
-        ("climatology", "climatology", "before you know why"),
-        ("linear", "the linear forecast", "with --model linear --no-recent-errors --decision-weight 0 fits"),
-        ("network", "the network", "with --no-recent-errors --decision-weight 0 fits"),
-        ("recent_errors", "the network corrected by recent errors", "with --decision-weight 0 fits"),
-    ],
-)
-def test_a_lower_candidate_that_was_significantly_cheaper_is_told(candidate: str, words: str, flags: str) -> None:
-    (sentence,) = warning_sentences(accepted("decision", **{candidate: -3.0}))
-    assert sentence.startswith(f"Take care: a simpler candidate, {words}, was cheaper on the test cases")
-    assert "may be chance" not in sentence
-    assert flags in sentence
-
-
-@pytest.mark.parametrize(
-    ("below", "advice"), [("climatology", "before you know why"), ("linear", "--model linear --d")]
-)
-def test_a_corrected_candidate_is_had_by_what_was_corrected(below: str, advice: str) -> None:
-    told = accepted("decision", recent_errors=-3.0)
-    assert told.selection is not None
-    candidates = tuple(
-        replace(candidate, below=below) if candidate.name == "recent_errors" else candidate
-        for candidate in told.selection.candidates
-    )
-    (sentence,) = warning_sentences(replace(told, selection=replace(told.selection, candidates=candidates)))
-    assert advice in sentence
-
-
 def test_the_simplest_candidates_are_told_without_proof() -> None:
     for candidate, count in (("climatology", 1), ("linear", 1), ("network", 0), ("recent_errors", 0)):
         found = warning_sentences(accepted("decision", **{candidate: -0.05}))
@@ -240,56 +145,54 @@ def test_climatology_that_was_selected_is_not_blamed_for_being_it() -> None:
     assert [sentence for sentence in warning_sentences(dear) if "one action for all" in sentence] == []
 
 
-def test_a_correction_that_costs_more_is_told() -> None:
-    told = warning_sentences(invented_recalibration(bias=0.0, correction=-3.0, today=None))
-    assert told[-1].startswith("Take care: a simpler candidate, the raw forecast, was cheaper on the test cases")
-    assert "may be chance" not in told[-1]
-    today = invented_recalibration(bias=-3.0, correction=2.0, spread=0.5, today=12.0)
-    assert any("today's actions would have been cheaper" in sentence for sentence in warning_sentences(today))
-    assert headline(today).startswith("Do not follow the corrected forecast (linear) yet: today's action costs")
+# Scenes, with what is said in them
 
 
-def test_calibration_is_told_of_every_forecast() -> None:
-    assert "too few cases for an interval" in calibration_sentences(invented_fit(cases=5, block=10))[1]
-    told = calibration_sentences(invented_recalibration())
-    assert re.fullmatch(r"Bias: the mean of the raw forecast is [\d.]+ too low and .* too (low|high)\.", told[0])
-    assert "corrected" not in " ".join(calibration_sentences(invented_recalibration("raw", bias=0.0)))
-    points = calibration_sentences(invented_recalibration(form="points"))
-    assert points[-1] == "A point forecast such as the raw forecast has no spread."
+def perhaps_chance() -> Comparison:
+    told = invented_recalibration(today=None)
+    raw = told.reference.cost + np.random.default_rng(0).normal(size=300)
+    selected = replace(told.selected, cost=raw)
+    return replace(told, policies=(told.reference, selected, *told.policies[2:]), selected=selected)
 
 
-def test_newer_errors_that_count_more_need_a_refit_to_be_seen() -> None:
-    selection = invented_recalibration("linear").selection
-    assert selection is not None
-    assert selection_sentences(selection) == (selection.reason,)
-    fresh = replace(selection.candidates[1], name="recent_errors")
-    assert "`stakes refit`" in selection_sentences(replace(selection, candidates=(selection.candidates[0], fresh)))[1]
+def few_cases_of_the_frontier() -> Comparison:
+    told = invented_fit(cases=300, weight=0.0)
+    assert told.frontier is not None
+    return replace(told, frontier=replace(told.frontier, cases=40))
 
 
-@pytest.mark.parametrize(
-    ("mix", "words"),
-    [
-        (1.0, "the worst 20 % of what the forecast holds possible."),
-        (0.5, "with a weight of 0.5, and the mean of all with the rest."),
-    ],
-)
-def test_a_risk_averse_charge_is_told_from_the_cost(mix: float, words: str) -> None:
+def corrected_below(below: str) -> Comparison:
+    """The candidate of recent errors is cheaper, and corrects the one that is named."""
+    told = accepted("decision", recent_errors=-3.0)
+    assert told.selection is not None
+    candidates = tuple(
+        replace(candidate, below=below) if candidate.name == "recent_errors" else candidate
+        for candidate in told.selection.candidates
+    )
+    return replace(told, selection=replace(told.selection, candidates=candidates))
+
+
+def newer_errors() -> Comparison:
+    told = invented_recalibration("linear")
+    assert told.selection is not None
+    fresh = replace(told.selection.candidates[1], name="recent_errors")
+    return replace(told, selection=replace(told.selection, candidates=(told.selection.candidates[0], fresh), tested=()))
+
+
+def averse(mix: float) -> Comparison:
+    """Of whose costs the mean is 10, 9.5 for weight 0, and 8 was expected."""
     paid = np.full(300, 10.0) + np.tile([-1.0, 1.0], 150)
     plain = {full().reference: (paid - 0.5, paid), full().selected: (paid, paid - 2.0)}
     policies = [
         replace(policy, forecast=replace(forecast, plain=plain[policy]))
         for policy, forecast in full().forecasts.items()
     ]
-    told = replace(full(), policies=tuple(policies), selected=policies[1], cost=stakes.CVaRCost(PLAIN, 0.8, mix))
-    first, second = risk_sentences(told)
-    assert words in first
-    assert "cost 10.0 EUR per case, where 8.00 EUR was expected: a gap of -2.00 EUR" in first
-    assert "Those of the forecast of weight 0 cost 9.50 EUR without it: the difference is +0.500 EUR" in second
-    assert len(risk_sentences(replace(told, policies=tuple(policies[1:])))) == 1
-    assert risk_sentences(full()) == ()  # of another cost
+    return replace(
+        full(), policies=(*policies, *full().policies[2:]), selected=policies[1], cost=stakes.CVaRCost(PLAIN, 0.8, mix)
+    )
 
 
-def test_a_risk_averse_recalibration_is_told() -> None:
+def averse_correction() -> Comparison:
     generator = np.random.default_rng(0)
     outcome = generator.normal(50, 5, (200, 1))
     given = ForecastSet(outcome[:, None] + generator.normal(3, 5, (200, 20, 1)), outcomes=outcome)
@@ -298,5 +201,56 @@ def test_a_risk_averse_recalibration_is_told() -> None:
     np.testing.assert_array_less(judged.values("plain_cost", "raw").mean(), judged.values("cost", "raw").mean())
     selection = invented_recalibration().selection
     assert selection is not None
-    told = comparison_of_correction(judged, selection, "members", ("y",), cost, None)
-    assert risk_sentences(told)[1].startswith("Those of the raw forecast cost")
+    return comparison_of_correction(judged, selection, "members", ("y",), cost, None)
+
+
+SCENES: dict[str, Callable[[], Comparison]] = {
+    "a weight that was chosen": full,
+    "a weight that was given": lambda: invented_fit(cases=300, chosen=False),
+    "an ensemble": lambda: replace(full(), settings={"ensemble": 5}),
+    "no gain is confirmed": lambda: invented_fit(cases=300, gain=0.5, spec=SYMMETRIC),
+    "training does not pay": lambda: invented_fit(cases=300, gain=-1.2),
+    "no weight was cheaper": lambda: invented_fit(cases=300, weight=0.0),
+    "no weight was tried": lambda: invented_fit(cases=300, weight=0.0, chosen=False),
+    "five cases": lambda: invented_fit(cases=5, block=10),
+    "too few cases to choose": few_cases_of_the_frontier,
+    "under-dispersed": lambda: changed(full(), expected_cost=-0.6 * regret(), spread=0.3),
+    "climatology is kept": lambda: accepted("climatology", weight=0.0),
+    "a linear forecast": lambda: accepted("linear", weight=0.0),
+    "climatology was cheaper": lambda: accepted("decision", climatology=-3.0),
+    "linear was cheaper": lambda: accepted("decision", linear=-3.0),
+    "the network was cheaper": lambda: accepted("decision", network=-3.0),
+    "recent errors were cheaper": lambda: accepted("decision", recent_errors=-3.0),
+    "corrected climatology was cheaper": lambda: corrected_below("climatology"),
+    "corrected linear was cheaper": lambda: corrected_below("linear"),
+    "a correction": invented_recalibration,
+    "a correction of newer errors": newer_errors,
+    "an under-dispersed correction": lambda: invented_recalibration(spread=0.2),
+    "a correction of points": lambda: invented_recalibration(form="points"),
+    "a correction that may be chance": perhaps_chance,
+    "a correction that costs more": lambda: invented_recalibration(bias=0.0, correction=-3.0, today=None),
+    "a correction that costs more than today": lambda: invented_recalibration(
+        bias=-3.0, correction=2.0, spread=0.5, today=12.0
+    ),
+    "nothing to correct": lambda: invented_recalibration("raw", bias=0.0),
+    "averse to risk": lambda: averse(1.0),
+    "averse to risk in part": lambda: averse(0.5),
+    "a correction that is averse to risk": averse_correction,
+}
+
+
+def said_in(scene: str) -> str:
+    told = SCENES[scene]()
+    lines = [f"# {scene}", headline(told), cost_sentences(told)]
+    for kind in (weight_sentences, calibration_sentences, interval_sentences, risk_sentences, warning_sentences):
+        lines += kind(told)
+    return "\n".join([*lines, *(() if told.selection is None else selection_sentences(told.selection))])
+
+
+def test_what_is_said_in_every_scene() -> None:
+    assert_as_kept(Path(__file__).with_name("scenes.txt"), "\n\n".join(map(said_in, SCENES)) + "\n")
+
+
+def test_a_risk_averse_policy_alone_is_compared_with_none() -> None:
+    told = averse(1.0)
+    assert len(risk_sentences(told)) == len(risk_sentences(replace(told, policies=told.policies[1:]))) + 1

@@ -33,11 +33,6 @@ def test_what_a_cell_is_sorted_by(cell: Cell, key: str | None) -> None:
     assert shown.sort_key == key
 
 
-def test_number_keys_are_exact() -> None:
-    (shown,) = shown_cells([1 / 3])
-    assert float(shown.sort_key or "") == 1 / 3
-
-
 @pytest.mark.parametrize(
     ("low", "high", "strong"), [(-0.2, -0.05, True), (0.01, 0.2, True), (-0.2, 0.1, False), (0.0, 0.1, False)]
 )
