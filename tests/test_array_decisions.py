@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from refusals import refuses
 
 import stakes
 from stakes.data.forecasts.quantiles import quantile_members
@@ -99,8 +100,7 @@ REFUSED: dict[str, tuple[xr.DataArray, dict[str, Any], type[Exception], str]] = 
 def test_arrays_that_are_no_forecasts(
     array: xr.DataArray, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=message):
-        decide_array(array, COST, **options)
+    refuses(error, message, decide_array, array, COST, **options)
 
 
 def test_what_becomes_a_dataset_is_decided_for_like_its_variable() -> None:

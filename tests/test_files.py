@@ -8,6 +8,7 @@ import pytest
 from damaged_bytes import NOT_JSON, document, edited, edits, json_values, some_examples
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 
 from stakes import files
 from stakes.errors import CheckpointError, SettingError
@@ -30,24 +31,21 @@ def sorted_keys(value: Any) -> Any:
 
 @pytest.mark.parametrize(("value", "message"), NOT_JSON.values(), ids=NOT_JSON)
 def test_json_that_would_not_come_back_is_not_written(value: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=rf"/a\.json: .*{re.escape(message)}"):
-        write_json(tmp_path / "a.json", value)
+    refuses(CheckpointError, rf"/a\.json: .*{re.escape(message)}", write_json, tmp_path / "a.json", value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_json_that_was_changed_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"cost": 1})
     (tmp_path / "a.json").write_bytes((tmp_path / "a.json").read_bytes().replace(b'"cost":1', b'"cost":2'))
-    with pytest.raises(CheckpointError, match="SHA-256"):
-        read_json(tmp_path / "a.json")
+    refuses(CheckpointError, "SHA-256", read_json, tmp_path / "a.json")
 
 
 def test_json_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "JSON_LIMIT", 1000)
     write_json(tmp_path / "a.json", "x" * 890)
     assert read_json(tmp_path / "a.json") == "x" * 890
-    with pytest.raises(CheckpointError, match=r"/b\.json: the JSON has 902 bytes, at most 1000"):
-        write_json(tmp_path / "b.json", "x" * 900)
+    refuses(CheckpointError, r"/b\.json: the JSON has 902 bytes, at most", write_json, tmp_path / "b.json", "x" * 900)
 
 
 @some_examples
@@ -75,8 +73,7 @@ def test_an_interrupted_write_leaves_the_old_file_alone(tmp_path: Path, monkeypa
 
     write_atomically(tmp_path / "a", b"old")
     monkeypatch.setattr(os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "a", b"new")
+    refuses(KeyboardInterrupt, "", write_atomically, tmp_path / "a", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
 
@@ -108,15 +105,12 @@ def test_the_digest_of_a_folder_knows_names_and_contents(tmp_path: Path) -> None
 def test_only_a_regular_file_of_the_right_size_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert read_bytes(tmp_path / "a", 5) == b"12345"
-    with pytest.raises(CheckpointError, match=r"a has 5 bytes, at most 4 are expected"):
-        read_bytes(tmp_path / "a", 4)
+    refuses(CheckpointError, r"a has 5 bytes, at most 4 are expected", read_bytes, tmp_path / "a", 4)
     (tmp_path / "link").symlink_to(tmp_path / "a")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "."):
-        with pytest.raises(CheckpointError, match="must be a regular file, not a link, a folder or a pipe"):
-            read_bytes(tmp_path / name, 5)
-    with pytest.raises(CheckpointError, match="b cannot be read: No such file or directory"):
-        read_bytes(tmp_path / "b", 5)
+        refuses(CheckpointError, "must be a regular file, not a link, a folder or a", read_bytes, tmp_path / name, 5)
+    refuses(CheckpointError, "b cannot be read: No such file or directory", read_bytes, tmp_path / "b", 5)
 
 
 def test_a_folder_is_held_once_at_a_time(tmp_path: Path) -> None:

@@ -131,12 +131,7 @@ def replicas(kind: str, count: int, sites: int = 1) -> list[Replica]:
 
 
 def stepper(
-    kind: str,
-    count: int,
-    kept: slice,
-    capture: bool,
-    dtype: torch.dtype = torch.float32,
-    **settings: Any,
+    kind: str, count: int, kept: slice, capture: bool, dtype: torch.dtype = torch.float32, **settings: Any
 ) -> Stepper:
     chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count, 5 if settings else 1)[kept]]
     stack = ReplicaStack(chosen, TrainingSettings(batch=64, **settings), torch.device("cuda"))
@@ -244,14 +239,9 @@ def test_interrupted_stack_resumes_where_it_was(kind: str, tmp_path: Path) -> No
     whole = train(replicas(kind, 5), settings, device="cuda")
     for stopped_at in (3, 9):
         calls = iter(range(1, 100))
+        stop = lambda calls=calls, at=stopped_at: next(calls) == at
         with pytest.raises(InterruptedTraining):
-            train(
-                replicas(kind, 5),
-                settings,
-                device="cuda",
-                checkpoints=tmp_path,
-                stop=lambda calls=calls, at=stopped_at: next(calls) == at,
-            )
+            train(replicas(kind, 5), settings, device="cuda", checkpoints=tmp_path, stop=stop)
     resumed = train(replicas(kind, 5), settings, device="cuda", checkpoints=tmp_path)
     for mine, theirs in zip(whole, resumed, strict=True):
         assert (mine.status, mine.best_epoch, mine.best_loss) == (theirs.status, theirs.best_epoch, theirs.best_loss)

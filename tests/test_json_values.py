@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.json_values import json_value
@@ -66,8 +67,7 @@ def test_one_value(value: object, expected: object) -> None:
     ],
 )
 def test_what_could_not_be_read_again_is_refused(value: object, words: str) -> None:
-    with pytest.raises(SettingError, match=words):
-        json_value(value)
+    refuses(SettingError, words, json_value, value)
 
 
 def test_a_cell_of_any_kind_is_its_text() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.settings import read_settings_file
@@ -87,7 +88,5 @@ def test_a_folder_a_pipe_and_a_name_too_long_are_refused(tmp_path: Path) -> None
     assert refusal(tmp_path / "folder.toml") == "'folder.toml' is a folder, expected a .toml or .json file"
     os.mkfifo(tmp_path / "pipe.toml")
     assert refusal(tmp_path / "pipe.toml") == "'pipe.toml' must be a regular file"
-    with pytest.raises(SettingError, match="cannot be read"):
-        read_settings_file(tmp_path / f"{'x' * 3000}.toml")
-    with pytest.raises(SettingError, match="there is no file"):
-        read_settings_file(tmp_path / "a\0.toml")
+    refuses(SettingError, "cannot be read", read_settings_file, tmp_path / f"{'x' * 3000}.toml")
+    refuses(SettingError, "there is no file", read_settings_file, tmp_path / "a\0.toml")

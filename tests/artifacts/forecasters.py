@@ -68,14 +68,7 @@ def assert_same(loaded: DecisionAwareForecaster, expected: DecisionAwareForecast
     for name in ("decide", "sample", "predict", "expected_cost"):
         assert np.array_equal(getattr(loaded, name)(features), getattr(expected, name)(features)), name
     assert vars(loaded).keys() == vars(expected).keys()
-    for name in (
-        "n_features_in_",
-        "n_outputs_",
-        "target_names_",
-        "single_output_",
-        "decision_weight_",
-        "leaks_",
-    ):
+    for name in ("n_features_in_", "n_outputs_", "target_names_", "single_output_", "decision_weight_", "leaks_"):
         assert getattr(loaded, name) == getattr(expected, name), name
         assert type(getattr(loaded, name)) is type(getattr(expected, name)), name
     assert loaded.forecast_.state == expected.forecast_.state

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from refusals import refuses
 
 from stakes.artifacts.fits import AboutFit
 from stakes.artifacts.folder import FittedSpan
@@ -43,5 +44,4 @@ def test_what_is_there_is_read_and_the_rest_has_defaults() -> None:
     ("name", "value"), [(name, value) for name, values in BAD.items() for value in values], ids=str
 )
 def test_what_does_not_fit_is_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=rf"about\.{name}"):
-        AboutFit.read(GOOD | {name: value})
+    refuses(SettingError, rf"about\.{name}", AboutFit.read, GOOD | {name: value})

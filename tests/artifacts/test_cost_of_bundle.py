@@ -11,7 +11,6 @@ from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost, optima
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.folder import same_cost
 from stakes.cost_spec.spec import CostSpec
-from stakes.errors import SettingError
 
 FOR_EACH = "allocation:short=4/5,long=1,budget=90"
 
@@ -38,11 +37,7 @@ def test_a_program_that_was_used_is_the_same_cost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        FOR_EACH,
-        "schedule:short=4/5,long=1/2,quadratic=0/1,ramp=3",
-        "schedule:short=4,long=1,lower=0/1,upper=80/90",
-    ],
+    [FOR_EACH, "schedule:short=4/5,long=1/2,quadratic=0/1,ramp=3", "schedule:short=4,long=1,lower=0/1,upper=80/90"],
 )
 def test_a_number_for_each_outcome_is_kept(text: str, tmp_path: Path) -> None:
     words = CostSpec.parse(text)
@@ -52,9 +47,3 @@ def test_a_number_for_each_outcome_is_kept(text: str, tmp_path: Path) -> None:
     assert same_cost(again.forecaster.cost, words.build())
     rows = table(3)[FEATURES]
     assert again.forecaster.decide(rows).tolist() == forecaster.decide(rows).tolist()
-
-
-def test_words_of_another_cost_are_refused(tmp_path: Path) -> None:
-    forecaster = fitted("outcomes", CostSpec.parse(FOR_EACH).build())
-    with pytest.raises(SettingError, match="cost_spec must be that of the forecaster's cost"):
-        save_bundle(tmp_path, forecaster, cost_spec=CostSpec.parse("allocation:short=4/6,long=1,budget=90"))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from artifacts.forecasters import FEATURES, assert_same, fitted, small, with_cost
 from golden.make_bundle import SPEC, table
+from refusals import refuses
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function
 from stakes.artifacts.fits import load_bundle, save_bundle
@@ -43,8 +44,7 @@ def test_words_must_be_those_of_the_cost(tmp_path: Path) -> None:
 def test_a_cost_without_words_must_be_given_again(tmp_path: Path) -> None:
     cost = cost_function(lambda action, outcome: (action - outcome) ** 2, 0.0, 9.0)
     save_bundle(tmp_path, with_cost(cost))
-    with pytest.raises(BundleError, match=r"bundle\.json: the cost is the user's own .*; pass it as cost="):
-        load_bundle(tmp_path)
+    refuses(BundleError, r"bundle\.json: the cost is the user's own .*; pass it as cost=", load_bundle, tmp_path)
     bundle = load_bundle(tmp_path, cost=cost)
     assert_same(bundle.forecaster, with_cost(cost))
     assert bundle.cost_spec is None
@@ -58,8 +58,7 @@ def test_a_cost_of_the_users_file_must_be_given_again(tmp_path: Path) -> None:
     save_bundle(folder, forecaster)
     kept = read_json(folder / "bundle.json")["cost"]
     assert (kept["name"], kept["sha256"]) == ("costs.py:squared", hashlib.sha256(file.read_bytes()).hexdigest())
-    with pytest.raises(BundleError, match=r"bundle\.json: the cost 'costs\.py:squared' is a user's own"):
-        load_bundle(folder)
+    refuses(BundleError, r"bundle\.json: the cost 'costs\.py:squared' is a user's own", load_bundle, folder)
     bundle = load_bundle(folder, cost=spec)
     assert_same(bundle.forecaster, forecaster)
     assert (bundle.cost_spec, bundle.notes) == (spec, ())
@@ -104,14 +103,11 @@ def test_something_else_in_place_of_a_cost_is_refused(saved: Path) -> None:
 def test_a_model_of_the_users_must_be_given_again(tmp_path: Path) -> None:
     save_bundle(tmp_path, fitted("own model"))
     assert read_json(tmp_path / "state.json")["model"] == "own"
-    with pytest.raises(BundleError, match=r"state\.json: the model .* pass its factory as model="):
-        load_bundle(tmp_path)
-    with pytest.raises(BundleError, match=r"model must make a torch module .*, got <class 'int'>"):
-        load_bundle(tmp_path, model=lambda features, outcomes: features)
+    refuses(BundleError, r"state\.json: the model .* pass its factory as model=", load_bundle, tmp_path)
+    refuses(BundleError, "model must make a torch", load_bundle, tmp_path, model=lambda features, outcomes: features)
     with pytest.raises(StakesError, match=r"weights\.safetensors has wrong tensors: 'model\.0\.network"):
         load_bundle(tmp_path, model=lambda features, outcomes: ImplicitModel(features, outcomes, hidden=4))
 
 
 def test_a_model_of_the_library_must_not_be_given(saved: Path) -> None:
-    with pytest.raises(BundleError, match=r"training\.json: .* implicit .* model="):
-        load_bundle(saved, model=small)
+    refuses(BundleError, r"training\.json: .* implicit .* model=", load_bundle, saved, model=small)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from artifacts.damage import vouch
+from refusals import refuses
 from user_files import past_forecasts, recalibrated  # noqa: F401  a fixture
 
 from stakes.artifacts import recalibrations as recalibration_folder
@@ -58,18 +59,15 @@ def test_a_save_that_fails_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(recalibration_folder, "write_json", refused)
-    with pytest.raises(OSError, match="No space left"):
-        save_recalibration(folder, opened)
+    refuses(OSError, "No space left", save_recalibration, folder, opened)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    with pytest.raises(OSError, match="No space left"):
-        save_recalibration(tmp_path / "none", opened)
+    refuses(OSError, "No space left", save_recalibration, tmp_path / "none", opened)
     assert not is_saved(tmp_path / "none")
 
 
 def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("mine")
-    with pytest.raises(BundleError, match=r"holds state\.json of something else than a recalibration"):
-        save_recalibration(tmp_path, opened)
+    refuses(BundleError, r"holds state\.json of something else than a", save_recalibration, tmp_path, opened)
     assert (tmp_path / "state.json").read_text() == "mine"
 
 
@@ -96,8 +94,7 @@ def test_what_does_not_fit_is_refused_by_name(
 ) -> None:
     folder = save_recalibration(tmp_path / "copy", opened)
     changed(folder, name, **values)
-    with pytest.raises(StakesError, match=said):
-        load_recalibration(folder)
+    refuses(StakesError, said, load_recalibration, folder)
 
 
 def test_a_users_own_cost_is_not_in_the_folder(opened: Recalibration, tmp_path: Path) -> None:
@@ -106,8 +103,7 @@ def test_a_users_own_cost_is_not_in_the_folder(opened: Recalibration, tmp_path: 
     spec = CostSpec.parse(f"{file}:mine:lower=0,upper=30,convex=yes")
     folder = save_recalibration(tmp_path / "own", replace(opened, cost_spec=spec))
     assert str(tmp_path) not in (folder / MANIFEST).read_text()
-    with pytest.raises(StakesError, match="only its name was kept; give the file again"):
-        load_recalibration(folder)
+    refuses(StakesError, "only its name was kept; give the file again", load_recalibration, folder)
     assert load_recalibration(folder, spec).cost_spec == spec
 
 

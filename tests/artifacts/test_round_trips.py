@@ -55,10 +55,6 @@ def test_another_device_is_taken_where_there_is_no_such_one(folder: Path) -> Non
     bundle.forecast.solve(table(3)[FEATURES])
 
 
-def test_parameters_come_back(saved: Path) -> None:
-    assert load_bundle(saved).forecaster.get_params() == fitted("implicit").get_params()
-
-
 def test_what_is_known_about_it_comes_back(tmp_path: Path) -> None:
     headroom = Headroom(3.0, 2.0, 4.0, 0.0, Difference(-1.0, -2.0, -0.5), 60)
     metrics = {"cost": {"value": np.float64(1.5), "cases": np.int64(3), "high": math.nan}}

@@ -12,6 +12,7 @@ from artifacts.forecasters import PARTS, assert_same, contents, fitted, small
 from artifacts.killed_savers import leave_killed
 from forked_processes import forked
 from golden.make_bundle import LAYOUT, SPEC
+from refusals import refuses
 
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.folder import is_saved, read_manifest, record_file
@@ -20,8 +21,7 @@ from stakes.forecasting.forecaster import DecisionAwareForecaster
 
 
 def test_a_forecaster_must_be_fitted(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not fitted"):
-        save_bundle(tmp_path / "bundle", DecisionAwareForecaster(SPEC.build()))
+    refuses(ValueError, "not fitted", save_bundle, tmp_path / "bundle", DecisionAwareForecaster(SPEC.build()))
     assert not (tmp_path / "bundle").exists()
 
 
@@ -39,8 +39,7 @@ def test_a_forecaster_must_be_fitted(tmp_path: Path) -> None:
 )
 def test_what_could_not_be_read_again_is_not_written(given: Any, message: str, folder: Path) -> None:
     before = contents(folder)
-    with pytest.raises(StakesError, match=re.escape(message)):
-        save_bundle(folder, fitted("implicit"), **given)
+    refuses(StakesError, re.escape(message), save_bundle, folder, fitted("implicit"), **given)
     assert contents(folder) == before
 
 
@@ -55,15 +54,13 @@ def test_saving_again_replaces_the_bundle(folder: Path) -> None:
 
 def test_files_of_something_else_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("of a training run")
-    with pytest.raises(BundleError, match=r"holds settings\.json of something else than a fit"):
-        save_bundle(tmp_path, fitted("implicit"))
+    refuses(BundleError, r"holds settings\.json of something else than a", save_bundle, tmp_path, fitted("implicit"))
     assert contents(tmp_path) == {"settings.json": b"of a training run"}
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BundleError, match="cannot be written: File exists"):
-        save_bundle(tmp_path / "file", fitted("implicit"))
+    refuses(BundleError, "cannot be written: File exists", save_bundle, tmp_path / "file", fitted("implicit"))
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
@@ -78,10 +75,7 @@ def test_a_full_disk_leaves_the_old_bundle(nth: int, folder: Path, monkeypatch: 
         return write(descriptor, content)
 
     monkeypatch.setattr(os, "write", fails)
-    with pytest.raises(
-        StakesError, match="cannot be written: No space left on device; what was saved before is intact"
-    ):
-        save_bundle(folder, fitted("ensemble"))
+    refuses(StakesError, "cannot be written: No space left on device; what", save_bundle, folder, fitted("ensemble"))
     monkeypatch.undo()
     assert contents(folder) == before
     assert_same(load_bundle(folder).forecaster, fitted("implicit"))
@@ -98,11 +92,9 @@ def test_a_failure_to_rename_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
         move(source, target)
 
     monkeypatch.setattr(os, "replace", fails)
-    with pytest.raises(BundleError, match=r"nothing is saved in .* now, save it again: .*Input/output error"):
-        save_bundle(folder, fitted("ensemble"))
+    refuses(BundleError, "nothing is saved in .* now, save it again", save_bundle, folder, fitted("ensemble"))
     monkeypatch.undo()
-    with pytest.raises(BundleError, match=r"there is no bundle\.json"):
-        load_bundle(folder)
+    refuses(BundleError, r"there is no bundle\.json", load_bundle, folder)
     save_bundle(folder, fitted("ensemble"))
     assert_same(load_bundle(folder).forecaster, fitted("ensemble"))
     assert sorted(contents(folder)) == sorted({*PARTS, "bundle.json"})
@@ -134,8 +126,7 @@ def test_a_folder_is_saved_to_after_a_kill(kills: Path, tmp_path: Path) -> None:
     for scenario in ("first", "again"):
         killed = [path for path in sorted((kills / scenario).glob("before-*/bundle")) if not is_saved(path)]
         folder = shutil.copytree(killed[-1], tmp_path / scenario)
-        with pytest.raises(BundleError, match=r"there is no bundle\.json, or its saving was interr"):
-            load_bundle(folder)
+        refuses(BundleError, r"there is no bundle\.json, or its saving was interr", load_bundle, folder)
         save_bundle(folder, fitted("implicit"))
         assert_same(load_bundle(folder).forecaster, fitted("implicit"))
         assert sorted(contents(folder)) == sorted({*PARTS, "bundle.json"})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scoringrules
+from refusals import refuses
 
 import stakes
 from benchmarks.own_ensemble.judgement import compared, crps, dependence_lost, judged, summary
@@ -50,14 +51,8 @@ def test_nothing_is_learned_from_what_was_not_known() -> None:
     assert problem.issued[problem.test[0]] >= problem.test_from
     assert problem.times[problem.known].max() <= problem.issued[problem.test[0]]
     assert problem.test[0] - problem.known[-1] == 2  # a day and a half ahead
-    with pytest.raises(ValueError, match="issued before they happen"):
-        Problem(
-            "late",
-            *(getattr(problem, name) for name in ("members", "outcomes", "issued", "times")),
-            problem.times[0],
-            {},
-            "m",
-        )
+    known = (getattr(problem, name) for name in ("members", "outcomes", "issued", "times"))
+    refuses(ValueError, "issued before they happen", Problem, "late", *known, problem.times[0], {}, "m")
 
 
 def test_crps_is_that_of_scoringrules() -> None:

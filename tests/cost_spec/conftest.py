@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.errors import StakesError
@@ -58,9 +59,6 @@ def refusal() -> Callable[[str], str]:
     """What is said, in one line, about a text that makes no cost."""
 
     def said(text: str) -> str:
-        with pytest.raises(StakesError) as caught:
-            CostSpec.parse(text).build()
-        assert len(str(caught.value).splitlines()) == 1
-        return str(caught.value)
+        return refuses(StakesError, "", lambda: CostSpec.parse(text).build())
 
     return said

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.errors import CostError, SettingError
@@ -20,18 +21,14 @@ def test_the_same_cost_takes_the_units_on_record() -> None:
     "given", ["imbalance:short=9,long=1,upper=150", "imbalance:short=10,long=1,upper=150,unit=USD"]
 )
 def test_another_cost_is_refused(given: str) -> None:
-    with pytest.raises(SettingError, match=r"must be that of the fit, as in --cost imbalance:short=10,.*unit=EUR, got"):
-        cost_again(KEPT, given)
+    refuses(SettingError, "must be that of the fit, as in --cost", cost_again, KEPT, given)
 
 
 def test_an_own_cost_must_be_given_again_and_be_the_same(own: str) -> None:
     given = f"{own}:ready"
     kept = CostSpec.parse(given).kept()
-    with pytest.raises(CostError, match=r"give the file again, as in --cost PATH/costs\.py:ready"):
-        cost_again(kept, None)
+    refuses(CostError, r"give the file again, as in --cost PATH/costs\.py:ready", cost_again, kept, None)
     assert cost_again(kept, given).path == Path(own)
-    with pytest.raises(SettingError, match=r"as in --cost PATH/costs\.py:ready, got 'shortfall:penalty=5'"):
-        cost_again(kept, "shortfall:penalty=5")
+    refuses(SettingError, r"as in --cost PATH/costs\.py:ready, got", cost_again, kept, "shortfall:penalty=5")
     Path(own).write_text("ready = 5", encoding="utf-8")
-    with pytest.raises(SettingError, match=r"the file of the cost 'costs\.py:ready' has changed since the fit"):
-        cost_again(kept, given)
+    refuses(SettingError, r"the file of the cost 'costs\.py:ready' has changed since the fit", cost_again, kept, given)

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-import pytest
+from refusals import refuses
 
 import stakes
 from stakes.cost_spec.library import _KINDS, cost_names, library_cost, with_defaults
@@ -24,8 +24,7 @@ def test_names_come_without_torch() -> None:
 def test_a_cost_from_its_parameters() -> None:
     parameters = {"penalty": 5.0, "shear": 0.0}
     assert library_cost("wind_dispatch", parameters) == stakes.WindDispatchCost(5.0, stakes.PowerCurve(shear=0.0))
-    with pytest.raises(CostError, match="there is no cost 'wind'"):
-        library_cost("wind", parameters)
+    refuses(CostError, "there is no cost 'wind'", library_cost, "wind", parameters)
 
 
 def test_defaults_come_last_and_replace_nothing() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.cost_spec.files import OwnCost, file_hash, user_cost_errors
@@ -110,15 +111,13 @@ def test_an_own_cost_keeps_what_it_knows(own: str) -> None:
 def test_a_file_that_changed_is_not_executed(own: str) -> None:
     spec = CostSpec.parse(f"{own}:ready")
     Path(own).write_text("raise SystemExit", encoding="utf-8")
-    with pytest.raises(CostError, match="has changed since it was named"):
-        spec.build()
+    refuses(CostError, "has changed since it was named", spec.build)
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_bytes(b"")
     assert file_hash(tmp_path / "empty.py") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    with pytest.raises(CostError, match=r"there is no file '.*empt\.py' for the cost; did you mean 'empty\.py'\?"):
-        file_hash(tmp_path / "empt.py")
+    refuses(CostError, r"there is no file '.*empt\.py' for the cost; did you mean", file_hash, tmp_path / "empt.py")
 
 
 def test_an_own_cost_is_shown_as_it_is_written(own: str) -> None:
@@ -129,8 +128,7 @@ def test_an_own_cost_is_shown_as_it_is_written(own: str) -> None:
 def test_a_cost_that_exits_does_not_end_the_program(tmp_path: Path) -> None:
     (tmp_path / "costs.py").write_text("def leave(action, outcome):\n    raise SystemExit(3)\n", encoding="utf-8")
     cost = CostSpec.parse(f"{tmp_path}/costs.py:leave:lower=0,upper=1").build()
-    with pytest.raises(CostError, match=r"'leave' of 'costs\.py' fails: SystemExit: 3"):
-        cost(torch.zeros(1, 1), torch.zeros(1, 1))
+    refuses(CostError, r"'leave' of 'costs\.py' fails: SystemExit: 3", cost, torch.zeros(1, 1), torch.zeros(1, 1))
 
 
 def test_what_an_own_cost_raises_is_one_sentence_with_its_name(own: str) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from stakes import ImbalanceCost, ParameterRange, ProtectionCost
 from stakes.cost_spec.spec import CostSpec
@@ -51,5 +52,4 @@ def test_one_of_its_decision_makers_has_a_cost_of_numbers() -> None:
     ],
 )
 def test_what_makes_no_range_is_refused(text: str, said: str) -> None:
-    with pytest.raises(CostError, match=said.replace(".", r"\.")):
-        CostSpec.parse(text)
+    refuses(CostError, said.replace(".", r"\."), CostSpec.parse, text)

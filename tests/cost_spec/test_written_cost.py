@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.cost_spec.spec import CostSpec
@@ -23,10 +24,7 @@ Refusal = Callable[[str], str]
             "wind_dispatch:penalty=5,cutoff_speed=25,shear=0",
             stakes.WindDispatchCost(5.0, stakes.PowerCurve(cutoff_speed=25.0, shear=0.0)),
         ),
-        (
-            "protection:threshold=-1.5,false_alarm_ratio=2e-1,hazard=below",
-            stakes.ProtectionCost(-1.5, 0.2, "below"),
-        ),
+        ("protection:threshold=-1.5,false_alarm_ratio=2e-1,hazard=below", stakes.ProtectionCost(-1.5, 0.2, "below")),
         ("newsvendor:underage=4,overage=1,upper=500", stakes.NewsvendorCost(4.0, 1.0, 0.0, 500.0)),
         (" imbalance : short = 10, long=1 ,lower=-5,upper=150,", stakes.ImbalanceCost(10.0, 1.0, -5.0, 150.0)),
         ("schedule:short=50,long=0.5,ramp=0.4", stakes.ScheduleCost(50.0, 0.5, ramp=0.4)),
@@ -59,8 +57,7 @@ def test_a_number_for_each_outcome() -> None:
     cost = spec.build()
     assert isinstance(cost, stakes.StorageCost)
     assert torch.equal(torch.as_tensor(cost.price), torch.tensor([30, 35.5, 50], dtype=torch.float64))
-    with pytest.raises(CostError, match=r"^the cost storage: price must be one number, .* each of 2 outcomes, got 3$"):
-        spec.doubts([[1.0, 2.0], [3.0, 4.0]])
+    refuses(CostError, "^the cost storage: price must be one number, .* each", spec.doubts, [[1.0, 2.0], [3.0, 4.0]])
 
 
 def test_units_are_kept_apart_from_parameters() -> None:
@@ -126,8 +123,7 @@ def test_an_own_cost_is_recorded_by_reference(own: str) -> None:
     found = CostSpec.from_record(record)
     assert found.is_own
     assert found.record() == record
-    with pytest.raises(CostError, match=r"as in --cost PATH/costs\.py:priced:price=3,lower=0,upper=1,unit=EUR$"):
-        found.build()
+    refuses(CostError, r"as in --cost PATH/costs\.py:priced:price=3,lower=0,upper=1,unit=EUR$", found.build)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +144,10 @@ def test_an_own_cost_is_recorded_by_reference(own: str) -> None:
     ],
 )
 def test_a_record_that_is_none_is_refused(record: dict[str, object], expected: str) -> None:
-    with pytest.raises(StakesError, match=expected):
-        CostSpec.from_record(record)
+    refuses(StakesError, expected, CostSpec.from_record, record)
 
 
 @pytest.mark.parametrize("words", ["a.toml", "a.py:cost:lower=0,upper=1"])
 def test_a_pipe_is_not_waited_for(words: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / words.split(":")[0])
-    with pytest.raises(CostError, match="must be a regular file"):
-        CostSpec.parse(f"{tmp_path}/{words}").build()
+    refuses(CostError, "must be a regular file", lambda: CostSpec.parse(f"{tmp_path}/{words}").build())

@@ -9,9 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes import (
-    ShortfallCost,
-)
+from stakes import ShortfallCost
 from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
 from stakes.training.progress import Observer, Phase, Progress, Trained

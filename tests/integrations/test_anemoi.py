@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor, multiprocessing, nn
 from torch import distributed as processes
 
@@ -207,8 +208,7 @@ def test_cases_with_missing_values_can_be_left_out() -> None:
     pred, target = batch()
     gone = target.clone()
     gone[3, 1, 0, 2, 3] = torch.nan
-    with pytest.raises(NonFiniteError, match="outcome must be finite"):
-        made("DecisionLoss", cost=COST, **WIND, **AREA)(pred, gone, **LAYOUTS)
+    refuses(NonFiniteError, "outcome must be", made("DecisionLoss", cost=COST, **WIND, **AREA), pred, gone, **LAYOUTS)
     loss = made("DecisionLoss", cost=COST, **WIND, **AREA, ignore_nans=True)
     each = stakes.DecisionScore(cost())(*area_wind(pred, target))
     torch.testing.assert_close(loss(pred, gone, **LAYOUTS), (each.sum() - each[3, 1]) / 9)
@@ -265,9 +265,6 @@ def test_wrong_settings_are_told_in_one_sentence(told: str) -> None:
 def test_wrong_use_is_told_in_one_sentence() -> None:
     pred, target = batch()
     loss = made("DecisionLoss", cost=COST, **WIND, **AREA)
-    with pytest.raises(ShapeError, match=r"\(batch, time, ensemble, grid, variable\) with two members or more"):
-        loss(pred.movedim(2, 1), target, **LAYOUTS)
-    with pytest.raises(SettingError, match="training loss of normalised values"):
-        loss(pred, target, **LAYOUTS, scaler_indices=(..., torch.arange(3)))
-    with pytest.raises(SettingError, match="pred_layout must say which variables the last axis has"):
-        loss(pred, target)
+    refuses(ShapeError, r"\(batch, time, ensemble, grid, variable\) with", loss, pred.movedim(2, 1), target, **LAYOUTS)
+    refuses(SettingError, "training loss of", loss, pred, target, **LAYOUTS, scaler_indices=(..., torch.arange(3)))
+    refuses(SettingError, "pred_layout must say which variables the last axis has", loss, pred, target)

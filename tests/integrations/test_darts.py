@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from page_blocks import ROOT, blocks, commands
+from refusals import refuses
 
 from stakes.cli import main
 from stakes.errors import CheckpointError, SettingError, ShapeError
@@ -138,20 +139,15 @@ def test_decisions_from_what_predict_writes(model: Any, tmp_path: Path) -> None:
 def test_what_another_version_saved_is_refused() -> None:
     kept = likelihood()
     state = kept.__getstate__() | {"layout": 7}
-    with pytest.raises(CheckpointError, match="was saved by another version of stakes: layout 7, expected 1"):
-        kept.__setstate__(state)
+    refuses(CheckpointError, "was saved by another version of stakes: layout 7, expected 1", kept.__setstate__, state)
     assert pickle.loads(pickle.dumps(kept)) == kept
 
 
 def test_bad_use() -> None:
-    with pytest.raises(SettingError, match="scale must be given, since the cost is in physical units"):
-        likelihood(scale=None)
-    with pytest.raises(SettingError, match="scale must be positive and finite"):
-        likelihood(scale=[0.3, 0.0, 0.3])
-    with pytest.raises(ShapeError, match="scale must be one number, or one for each of 3 components, got 2"):
-        fitted(epochs=1, scale=[0.3, 0.3])
-    with pytest.raises(ShapeError, match="short must be one number, or one for each of 3 outcomes, got 2"):
-        fitted(epochs=1, cost="schedule:short=5/6,long=1")
+    refuses(SettingError, "scale must be given, since the cost is in physical units", likelihood, scale=None)
+    refuses(SettingError, "scale must be positive and finite", likelihood, scale=[0.3, 0.0, 0.3])
+    refuses(ShapeError, "scale must be one number, or one for each of 3", fitted, epochs=1, scale=[0.3, 0.3])
+    refuses(ShapeError, "short must be one number, or one for", fitted, epochs=1, cost="schedule:short=5/6,long=1")
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

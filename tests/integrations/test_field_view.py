@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
@@ -91,11 +92,9 @@ def test_variables_by_name() -> None:
     assert seen_variables("2t", None) == ["2t"]
     assert seen_variables(None, ["10u", "10v"]) == ["10u", "10v"]
     for variable, components in ((None, None), ("2t", ["10u", "10v"])):
-        with pytest.raises(SettingError, match=r"a decision looks at a variable, .* or at components"):
-            seen_variables(variable, components)
+        refuses(SettingError, "a decision looks at a variable, .* or at", seen_variables, variable, components)
     for wrong in (["10u"], ["10u", "10u"], "uv"):
-        with pytest.raises(SettingError, match="components must be two variables"):
-            seen_variables(None, wrong)
+        refuses(SettingError, "components must be two variables", seen_variables, None, wrong)
 
 
 WRONG = {
@@ -123,10 +122,8 @@ WRONG = {
 
 @pytest.mark.parametrize("told", WRONG)
 def test_wrong_settings_are_told_in_one_sentence(told: str) -> None:
-    with pytest.raises(SettingError, match=told):
-        field_view(**{**UNITS, **WRONG[told]})
+    refuses(SettingError, told, field_view, **{**UNITS, **WRONG[told]})
 
 
 def test_points_beyond_the_grid_are_told() -> None:
-    with pytest.raises(ShapeError, match=r"points must lie below .* got 12 and the field \(3, 2, 4, 12, 2\)"):
-        field_view(points=[12], **UNITS)(field())
+    refuses(ShapeError, "points must lie below .* got 12 and the field", field_view(points=[12], **UNITS), field())

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -148,8 +149,7 @@ def test_what_is_not_known_leaves_its_decision_out() -> None:
 def test_a_model_that_emits_no_numbers_is_told() -> None:
     output = raw().detach()
     output[0, 0, 0] = math.nan
-    with pytest.raises(NonFiniteError, match="a series has missing values, which are to be filled, or"):
-        objective()(forecast(output), outcomes())
+    refuses(NonFiniteError, "a series has missing values, which are to be", objective(), forecast(output), outcomes())
 
 
 def test_weights_count() -> None:
@@ -190,8 +190,7 @@ def test_bad_settings(arguments: dict[str, object], message: str) -> None:
 
 def test_bad_use() -> None:
     made = forecast(raw())
-    with pytest.raises(ShapeError, match=r"outcome must be \(batch, hours, series\) \(16, 3, 4\) as the forecast"):
-        objective()(made, outcomes().mT)
+    refuses(ShapeError, r"outcome must be \(batch, hours, series\) \(16, 3, 4\) as", objective(), made, outcomes().mT)
     with pytest.raises(ShapeError, match="short must be one number, or one for each of 3 outcomes, got 4"):
         objective("hours", cost="schedule:short=5/6/7/8,long=1")(made, outcomes())
     with pytest.raises(SettingError, match='across="series" needs a model that forecasts several series at once'):
@@ -200,7 +199,5 @@ def test_bad_use() -> None:
 
 def test_what_another_version_saved() -> None:
     refuse_unknown("Loss", layout=1, known=1, others={})
-    with pytest.raises(CheckpointError, match="this Loss was saved by another version of stakes: layout 2, expected 1"):
-        refuse_unknown("Loss", layout=2, known=1, others={})
-    with pytest.raises(SettingError, match="Loss has no argument depth; a saved model that has it is of another"):
-        refuse_unknown("Loss", layout=1, known=1, others={"depth": 3})
+    refuses(CheckpointError, "this Loss was saved by another", refuse_unknown, "Loss", layout=2, known=1, others={})
+    refuses(SettingError, "Loss has no argument", refuse_unknown, "Loss", layout=1, known=1, others={"depth": 3})

@@ -5,6 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.integrations import require_package
@@ -15,8 +16,7 @@ def test_a_plugin_says_which_extra_it_needs(plugin: str, package: str, monkeypat
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails
     monkeypatch.delitem(sys.modules, f"stakes.integrations.{plugin}", raising=False)
     expected = rf'^stakes.integrations.{plugin} needs the package {package}: pip install "stakes\[{plugin}\]"$'
-    with pytest.raises(SettingError, match=expected):
-        import_module(f"stakes.integrations.{plugin}")
+    refuses(SettingError, expected, import_module, f"stakes.integrations.{plugin}")
 
 
 @pytest.mark.parametrize(("version", "fits"), [("3.3.0", True), ("10.0", True), ("3.3rc1", True), ("3.2.9", False)])

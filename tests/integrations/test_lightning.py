@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor, nn
 from torch import distributed as processes
 from torch.utils.data import DataLoader, TensorDataset
@@ -51,17 +52,6 @@ def test_the_metric_over_batches_is_the_evaluation_of_all_cases() -> None:
     metric.reset()
     metric.update(samples[:5], outcome[:5])
     torch.testing.assert_close(metric.compute(), evaluated(samples[:5], outcome[:5]))
-
-
-def test_spread_skill_is_that_of_a_study(make_study: Any) -> None:
-    from stakes.evaluation.calibration import spread_skill
-
-    samples, outcome = forecasts()
-    assessed = Assessor(COST)(samples, outcome)
-    study = make_study({name: assessed[name][None].numpy() for name in ("spread", "error")}, members=MEMBERS)
-    metric = DecisionMetric(COST)
-    metric.update(samples, outcome)
-    assert metric.compute()["spread_skill"].item() == pytest.approx(spread_skill(study, 0.0).estimate)
 
 
 @pytest.mark.parametrize("bins", [1, 7, 10, 80])
@@ -154,16 +144,12 @@ def test_the_figure_has_a_point_for_each_bin() -> None:
 
 def test_what_makes_no_metric_is_refused_in_one_sentence() -> None:
     samples, outcome = forecasts()
-    with pytest.raises(ShapeError, match=r"at member_dim -2, got \(10, 50, 3\)"):
-        DecisionMetric(COST).update(samples.movedim(-2, 0), outcome)
+    refuses(ShapeError, "at member_dim -2, got", DecisionMetric(COST).update, samples.movedim(-2, 0), outcome)
     metric = DecisionMetric(COST)
     metric.update(samples, outcome)
-    with pytest.raises(ShapeError, match="must have 10 members, as those before, got 9"):
-        metric.update(samples[:, 1:], outcome)
-    with pytest.raises(ShapeError, match="mask must hold booleans of the shape of the cases"):
-        metric.update(samples, outcome, torch.ones(CASES))
-    with pytest.raises(SettingError, match="bins must be a whole number"):
-        CostReliability(COST, bins=0)
+    refuses(ShapeError, "must have 10 members, as those before, got 9", metric.update, samples[:, 1:], outcome)
+    refuses(ShapeError, "mask must hold booleans of the shape of", metric.update, samples, outcome, torch.ones(CASES))
+    refuses(SettingError, "bins must be a whole number", CostReliability, COST, bins=0)
 
 
 def fresh_plugin() -> Any:
@@ -182,19 +168,14 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
             patch.setitem(sys.modules, name, None)
         alone = fresh_plugin()
         alone.DecisionMetric(COST).update(*forecasts())  # which needs torchmetrics only
-        with pytest.raises(
-            SettingError, match=r'needs the package pytorch_lightning: pip install "stakes\[lightning\]"'
-        ):
-            alone.DecisionCallback(COST)
+        refuses(SettingError, r'pytorch_lightning: pip install "stakes\[lightning\]"', alone.DecisionCallback, COST)
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
-    with pytest.raises(SettingError, match=r'needs the package torchmetrics: pip install "stakes\[lightning\]"'):
-        fresh_plugin()
+    refuses(SettingError, r'needs the package torchmetrics: pip install "stakes\[lightning\]"', fresh_plugin)
 
 
 def test_an_old_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchmetrics.__version__", "0.11.4")
-    with pytest.raises(SettingError, match=r"needs torchmetrics 1\.4 or newer, got 0\.11\.4"):
-        fresh_plugin()
+    refuses(SettingError, r"needs torchmetrics 1\.4 or newer, got 0\.11\.4", fresh_plugin)
 
 
 def forecaster(lightning: Any, **returned: Any) -> Any:
@@ -287,8 +268,7 @@ def test_one_of_several_loaders_is_judged(tmp_path: Path) -> None:
     model, run = forecaster(pytorch_lightning), trainer(pytorch_lightning, tmp_path, [callback])
     run.validate(model, [loader(), loader(8)], verbose=False)
     assert callback.reliability.compute().cases.sum() == 8
-    with pytest.raises(SettingError, match="no validation case came from the data loader 1"):
-        run.validate(model, loader(), verbose=False)
+    refuses(SettingError, "no validation case came from the data loader", run.validate, model, loader(), verbose=False)
 
 
 @pytest.mark.plugins

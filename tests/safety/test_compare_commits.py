@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from safety import compare_commits
 from safety.compare_commits import Differences, Exceptions, ExceptionsError, differences, main
 from safety.probes import Probed
@@ -68,8 +69,7 @@ def test_exceptions_ignore_and_rename() -> None:
 )
 def test_an_exception_needs_a_reason(text: str, tmp_path: Path) -> None:
     (tmp_path / "exceptions.toml").write_text(text)
-    with pytest.raises(ExceptionsError):
-        Exceptions.read(tmp_path / "exceptions.toml")
+    refuses(ExceptionsError, "", Exceptions.read, tmp_path / "exceptions.toml")
 
 
 def test_the_exceptions_of_the_repository_can_be_read() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from safety.faults import Fault, FaultError, Tree, check, main, read_faults, replaced, tried
 
 FAULT = Fault("sign", "costs", "adds", "a - b", "a + b", ("test_minus.py",))
@@ -72,12 +73,10 @@ def test_tests_are_found_where_they_have_moved(root: Path) -> None:
 
 
 def test_a_name_that_is_no_fault_is_refused() -> None:
-    with pytest.raises(SystemExit):
-        main(["--check", "--only", "nothing"])
+    refuses(SystemExit, "", main, ["--check", "--only", "nothing"])
 
 
 def test_two_faults_of_one_name_are_refused(tmp_path: Path) -> None:
     fault = '[[fault]]\nname = "a"\nwhat = "b"\nfind = "c"\nreplace = "d"\ntests = ["e"]\n'
     (tmp_path / "costs.toml").write_text(f'package = "costs"\n{fault}{fault}')
-    with pytest.raises(FaultError, match="'a'"):
-        read_faults(tmp_path)
+    refuses(FaultError, "'a'", read_faults, tmp_path)

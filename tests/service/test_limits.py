@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import TestCase
 
 import httpx
 import pytest
 from busy_workers import SPACES, Busy, Wayward
 from live_services import golden_service, listening
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.service import server
@@ -122,8 +122,7 @@ def test_the_queue_ends_and_health_does_not_wait_in_it(fit: Path, busy: Busy) ->
             threading.Timer(0.1, busy.may_end).start()
         assert [each.result().status_code for each in asked] == [200, 200]
         assert has_ended(worker)
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{address}/healthz")
+        refuses(httpx.ConnectError, "", httpx.get, f"{address}/healthz")
 
 
 def test_a_body_that_never_arrives_is_not_waited_for(wayward: httpx.Client) -> None:
@@ -182,39 +181,6 @@ def test_nobody_waits_for_a_request_that_does_not_begin(fit: Path, busy: Busy, m
 def connected(address: str | httpx.URL) -> socket.socket:
     url = httpx.URL(address)
     return socket.create_connection((url.host, url.port), timeout=30)
-
-
-class Connection:
-    """What is looked at of a connection of uvicorn."""
-
-    def __init__(self) -> None:
-        self.cycle: SimpleNamespace | None = None
-        self.closed = False
-        self.unread = 0
-        self.transport = SimpleNamespace(
-            close=lambda: setattr(self, "closed", True),
-            abort=lambda: setattr(self, "closed", True),
-            get_write_buffer_size=lambda: self.unread,
-        )
-
-    def asks(self, answered: bool) -> None:
-        self.cycle = SimpleNamespace(response_complete=answered)
-
-
-def test_only_connections_without_a_request_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, answering, asking, done = every = [Connection() for _ in range(4)]
-    answering.asks(answered=False)
-    watched = server._IdleConnections(60.0)
-    monkeypatch.setattr(server, "_HEAD_SECONDS", 60.0)
-    watched.end(every)
-    assert not any(each.closed for each in every)
-    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.0)
-    for _ in range(3):
-        asking.asks(answered=True)
-        done.cycle = done.cycle or SimpleNamespace(response_complete=True)
-        watched.end(every)
-    assert [each.closed for each in every] == [True, False, False, True]
-    watched.end([])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.artifacts.fits import save_bundle
@@ -114,11 +115,9 @@ def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
 
 
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
-    with pytest.raises(RequestError, match=r"the action has 3 parts, .* /v1/parts shows them"):
-        service.curve(CurveRequest(features=[0.3]))
+    refuses(RequestError, "the action has 3 parts, .* /v1/parts shows", service.curve, CurveRequest(features=[0.3]))
     one = Service(open_source([folder], "newsvendor:underage=4,overage=1,upper=50", ServiceSettings()))
-    with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
-        one.parts(CaseRequest(features=[0.3]))
+    refuses(RequestError, "one number, without parts; /v1/curve shows it", one.parts, CaseRequest(features=[0.3]))
     assert one.curve(CurveRequest(features=[0.3])).curves[0].decision.certificate.gap is None
     assert one.model().cost.parts == []
 

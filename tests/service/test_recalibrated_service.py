@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 from user_files import past_forecasts
 
 from stakes.artifacts.recalibrations import load_recalibration
@@ -151,19 +152,16 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
     assert refused.value.field == "known"
     near, far = (decided(service, **asked, known=[{"lead": lead}])[0] for lead in (24.0, 48.0))
     assert far == pytest.approx(near + 2, abs=0.5)
-    with pytest.raises(RequestError, match=r"the levels 0\.1, 0\.5, 0\.9, as in the past, got none"):
-        decided(service, members=asked["members"])
+    refuses(RequestError, r"the levels 0\.1, 0\.5, 0\.9, as in the past", decided, service, members=asked["members"])
 
 
 def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
-    with pytest.raises(SettingError, match="served by itself, without a second"):
-        open_source([recalibrated, recalibrated], None, SETTINGS)
+    refuses(SettingError, "served by itself, without a", open_source, [recalibrated, recalibrated], None, SETTINGS)
     reply = Answers(open_source([recalibrated], None, SETTINGS))("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
     assert reply.status == 200
     assert b'"forecast":"chosen"' in reply.content
 
 
 def test_a_decision_about_one_number_has_no_parts(service: Service) -> None:
-    with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
-        service.parts(schemas.CaseRequest(members=[9.0] * 8))
+    refuses(RequestError, "one number, without parts", service.parts, schemas.CaseRequest(members=[9.0] * 8))
     assert service.model().cost.parts == []

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from ranged_fit import COST, LAYOUT, ranged_fit, table
+from refusals import refuses
 
 from stakes.artifacts.fits import load_bundle
 from stakes.cli import main
@@ -85,8 +86,7 @@ def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> No
     ],
 )
 def test_what_is_not_told_or_wrong_is_refused(told: str | None, error: type[StakesError], said: str) -> None:
-    with pytest.raises(error, match=said):
-        decided_by(ranged_fit(True)[0], table(4), None, [0.5], cost_parameter=told)
+    refuses(error, said, decided_by, ranged_fit(True)[0], table(4), None, [0.5], cost_parameter=told)
 
 
 def test_a_column_may_not_lack_a_value() -> None:
@@ -160,11 +160,9 @@ def test_the_same_request_finds_what_was_fitted() -> None:
 def test_headroom_and_a_feature_of_nothing_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "power.csv", index=False)
     request = FitRequest(str(tmp_path / "power.csv"), COST, LAYOUT)
-    with pytest.raises(SettingError, match="headroom is that of one decision maker"):
-        run_fit(request, tmp_path / "fit", Execution(), headroom_only=True)
+    refuses(SettingError, "headroom is that of", run_fit, request, tmp_path / "fit", Execution(), headroom_only=True)
     plain = FitRequest(str(tmp_path / "power.csv"), "shortfall:penalty=5", LAYOUT, conditioned=True)
-    with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
-        run_fit(plain, tmp_path / "fit", Execution())
+    refuses(SettingError, "conditioned is for a cost with a range", run_fit, plain, tmp_path / "fit", Execution())
     assert not (tmp_path / "fit").exists()
 
 

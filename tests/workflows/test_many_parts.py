@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from quick_figures import figures_left_blank
+from refusals import refuses
 
 from stakes.artifacts.fits import load_bundle
 from stakes.data.forecasts.layout import ForecastLayout
@@ -71,12 +72,6 @@ def test_what_it_was_worth_beside_todays_schedule(folder: Path) -> None:
     np.testing.assert_allclose(found.cases["today_cost"], 5 * short + long, rtol=1e-6)
 
 
-def test_numbers_of_another_cost_are_told_by_outcome(folder: Path) -> None:
-    note, data = "short: h1 5, h2 6, h3 7", folder.parent / "load.csv"
-    assert note in decide_with(folder, data, "schedule:short=5/6/7,long=1", ()).notes
-    assert note in evaluate_with(folder, data, None, "schedule:short=5/6/7,long=1").notes
-
-
 def test_another_cost_decides_with_the_same_forecast(folder: Path) -> None:
     shared = decide_with(folder, folder.parent / "load.csv", "allocation:short=5,long=1,budget=9", ()).table
     assert (shared[[f"action_{hour}" for hour in HOURS]].sum(axis=1) <= 9 + 1e-4).all()
@@ -135,5 +130,4 @@ def test_past_schedules_are_compared_with_in_a_recalibration(tmp_path: Path) -> 
     given, _ = read_past(layout, tmp_path / "past.csv", None)
     assert given.today.shape == (90, 3)
     wrong = RecalibrateRequest(tmp_path / "past.csv", COST, replace(layout, today=("did1",)))
-    with pytest.raises(StakesError, match="must have the 3 parts"):
-        run_recalibrate(wrong, tmp_path / "out", quiet=True)
+    refuses(StakesError, "must have the 3 parts", run_recalibrate, wrong, tmp_path / "out", quiet=True)
