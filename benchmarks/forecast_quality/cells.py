@@ -16,8 +16,7 @@ from benchmarks.forecast_quality.ours import OURS
 from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.forecast_quality.rivals import RIVALS
 from stakes import energy_score, optimal_action
-from stakes.costs.cost import Cost
-from stakes.evaluation.metrics import Assessor
+from stakes.costs.cost import Cost, outcome_total
 from stakes.files import write_atomically
 
 __all__ = ["FORECASTS", "MEMBERS", "Cell", "judged"]
@@ -107,11 +106,11 @@ def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str
 
 
 def _decided(cost: Cost, drawn: Tensor, outcome: Tensor) -> dict[str, Tensor]:
-    action, total = optimal_action(cost, drawn), Assessor(cost).total
-    paid, of_total = cost(action, outcome), total(drawn)
+    action = optimal_action(cost, drawn)
+    paid, of_total = cost(action, outcome), outcome_total(cost, drawn)
     return {
         "cost": paid,
         "gap": cost(action, drawn.movedim(-2, 0)).mean(0) - paid,
         "variance": of_total.var(-1),
-        "error": (of_total.mean(-1) - total(outcome)) ** 2,
+        "error": (of_total.mean(-1) - outcome_total(cost, outcome)) ** 2,
     }

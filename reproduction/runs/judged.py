@@ -16,6 +16,7 @@ from reproduction.runs.folder import RunFolder, RunState
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.artifacts.folder import words_for
+from stakes.costs.cost import outcome_total
 from stakes.data.case_table import CaseTable
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
@@ -58,7 +59,7 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
     test, cost = data.test, task.cost
     climatology = climatology_action(cost, data.train.outcome).expand(len(test), -1)
     values: dict[str, NDArray[Any]] = {
-        "outcome": Assessor(cost).total(test.outcome).numpy(),
+        "outcome": outcome_total(cost, test.outcome).numpy(),
         "climatology_cost": cost(climatology, test.outcome).numpy(),
     }
     values |= {f"observed_{name}": region(test.outcome).numpy() for name, region in task.regions.items()}

@@ -9,7 +9,6 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.actions.check_cost import check_cost as check_cost
     from stakes.actions.check_cost import check_program as check_program
     from stakes.actions.cvar import CVaRCost as CVaRCost
-    from stakes.actions.function_costs import cost_function as cost_function
     from stakes.actions.scalar_solvers import NewtonBisection as NewtonBisection
     from stakes.actions.scalar_solvers import ProjectedGradient as ProjectedGradient
     from stakes.actions.scalar_solvers import Solver as Solver
@@ -47,6 +46,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.models.linear import LinearModel as LinearModel
     from stakes.models.sample_model import SampleModel as SampleModel
     from stakes.models.sample_model import TrainingDraw as TrainingDraw
+    from stakes.programs.convex_actions import cost_function as cost_function
     from stakes.programs.interior_point import InteriorPoint as InteriorPoint
     from stakes.programs.modelling import Program as Program
     from stakes.programs.modelling import Quantity as Quantity
@@ -132,7 +132,7 @@ _HOME = {
     "check_program": "actions.check_cost",
     "compare": "evaluation.ensembles",
     "corrected_in_time": "forecasting.corrections",
-    "cost_function": "actions.function_costs",
+    "cost_function": "programs.convex_actions",
     "decide_array": "forecasting.array_decisions",
     "energy_score": "scores.scoring_rules",
     "evaluate": "evaluation.ensembles",

@@ -27,9 +27,9 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions.cvar import TailSearch, risk_of, tail_weights
+from stakes.actions.cvar import TailSearch, tail_weights
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import plain_cost_of
+from stakes.costs.cost import plain_cost_of, risk_of
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor

@@ -9,9 +9,9 @@ import torch
 from refusals import refuses
 
 import stakes
-from stakes.cost_spec.files import OwnCost, file_hash, user_cost_errors
+from stakes.cost_spec.files import OwnCost, file_hash
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import states_convexity, total_of
+from stakes.costs.cost import states_convexity, total_of, user_cost_errors
 from stakes.errors import CostError, SettingError
 from stakes.forecasting.decisions import decision_table
 

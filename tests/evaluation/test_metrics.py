@@ -20,6 +20,7 @@ from stakes import (
     cost_function,
     solve_action,
 )
+from stakes.costs.cost import outcome_total
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
 from stakes.scores import decision_score
@@ -201,7 +202,7 @@ def test_weighted_members_are_members_that_come_several_times(cost: Any, sites: 
         torch.testing.assert_close(found[name], expected[name].to(DOUBLE))
     torch.testing.assert_close(found["energy_score"], energy_score(repeated, outcome, "biased"))
     torch.testing.assert_close(found["spread"], expected["spread"] * (14 / 15) ** 0.5)
-    ordered = Assessor(cost).total(repeated).sort(-1).values
+    ordered = outcome_total(cost, repeated).sort(-1).values
     places = [int(np.ceil(round(15 * level, 9))) - 1 for level in LEVELS]
     torch.testing.assert_close(found["quantile"], ordered[:, places])
     assert found.keys() == expected.keys()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stakes.actions.solve import optimal_action
 from stakes.artifacts.fits import AboutFit
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, outcome_total
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
@@ -125,7 +125,7 @@ def invented_study(
         at = np.datetime64("2023-01-01", "ns") + np.arange(cases) * np.timedelta64(6, "h")
         cased = cased.assign(time=(("group", "case"), at[None]))
     if baseline:
-        action = np.clip(Assessor(cost).total(torch.from_numpy(outcome)).numpy() + 5, cost.lower, cost.upper)
+        action = np.clip(outcome_total(cost, torch.from_numpy(outcome)).numpy() + 5, cost.lower, cost.upper)
         action[:3] = np.nan  # today's action is not always known
         paid = cost(torch.from_numpy(action)[:, None], torch.from_numpy(outcome)).numpy()
         cased = cased.assign(
@@ -136,13 +136,12 @@ def invented_study(
 
 def _study(cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int) -> Study:
     observed = torch.from_numpy(outcome)
-    assessor = Assessor(cost)
-    total = assessor.total(observed)
+    total = outcome_total(cost, observed)
     low, high = np.quantile(total, [1 / 3, 2 / 3])
     regions = {
-        "low": lambda values: assessor.total(values) <= low,
-        "middle": lambda values: (assessor.total(values) > low) & (assessor.total(values) <= high),
-        "high": lambda values: assessor.total(values) > high,
+        "low": lambda values: outcome_total(cost, values) <= low,
+        "middle": lambda values: (outcome_total(cost, values) > low) & (outcome_total(cost, values) <= high),
+        "high": lambda values: outcome_total(cost, values) > high,
     }
     found = [Assessor(cost, regions)(torch.from_numpy(members), observed) for members in forecasts.values()]
     arrays: dict[str, Any] = {}

@@ -18,7 +18,6 @@ from quick_figures import figures_left_blank
 from refusals import refuses
 
 import stakes
-from stakes.actions.function_costs import cost_function
 from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.scalar_costs import ImbalanceCost
@@ -26,6 +25,7 @@ from stakes.errors import ShapeError, StakesWarning
 from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.case_metrics import JudgedParts, judged_parts
 from stakes.evaluation.intervals import Resampling
+from stakes.programs.convex_actions import cost_function
 from stakes.reports import drawing as style
 from stakes.reports.comparison import MONTH, Comparison
 from stakes.reports.cost_figures import cost_figure, parts_figure

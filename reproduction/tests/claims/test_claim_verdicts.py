@@ -16,9 +16,9 @@ from reproduction.claims.claim import Judgement, task_of
 from reproduction.claims.judging import all_claims
 from reproduction.claims.synthetic import MODE_DEVIATIONS
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.actions.function_costs import cost_function
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.evaluation.study import Study
+from stakes.programs.convex_actions import cost_function
 from stakes.reports.page import Verdict
 
 Change = Callable[[xr.DataArray, xr.DataArray], xr.DataArray]  # values at weight 0 and the weights to new values

@@ -19,6 +19,7 @@ from stakes.costs.cost import (
     Cost,
     VectorCost,
     has_closed_form,
+    is_program,
     plain_cost_of,
     require_cost,
     shown_action,
@@ -554,7 +555,7 @@ def _disagreement(cost: Cost, program: ScenarioProgram, action: Tensor, samples:
 
 
 def _binding(cost: Cost, samples: Tensor) -> tuple[CheckedLimit, ...]:
-    if program_cost(cost) is None:
+    if not is_program(cost):
         return ()
     prices = limit_prices(cost, samples)
     saved = prices.saved_by()

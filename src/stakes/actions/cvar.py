@@ -23,7 +23,6 @@ from stakes.costs.cost import (
     require_cost,
     states_convexity,
     total_of,
-    unwrapped,
     vector_cost,
 )
 from stakes.costs.member_weights import (
@@ -336,6 +335,11 @@ class CVaRCost(VectorCost):
         return plain_cost_of(self.cost)
 
     @property
+    def risk(self) -> "CVaRCost":
+        """The aversion itself."""
+        return self
+
+    @property
     def depends_on_order(self) -> bool:
         """Whether the plain cost does."""
         vector = vector_cost(self.cost)
@@ -449,9 +453,3 @@ class CVaRCost(VectorCost):
                 StakesWarning,
                 stacklevel=2,
             )
-
-
-def risk_of(cost: Cost) -> CVaRCost | None:
-    """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any."""
-    inner = unwrapped(cost)
-    return inner if isinstance(inner, CVaRCost) else None

@@ -127,7 +127,7 @@ class ProjectedGradient(Solver):
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * slope_of(expected_cost, action), lower, upper)
-        scan = _scan(expected_cost, lower, upper, NewtonBisection().intervals)
+        scan = _scan(expected_cost, lower, upper, NewtonBisection.intervals)
         return Located(action, scan.sound, scan.typical_curvature)
 
 

@@ -204,7 +204,7 @@ def settled(cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor)
     """
     lower, upper = _bounds_like(action, cost, samples)
     size = torch.minimum(upper - lower, action.abs())
-    near = reach_of(NewtonBisection().tolerance, action, torch.zeros_like(size), size)
+    near = reach_of(NewtonBisection.tolerance, action, torch.zeros_like(size), size)
     enclosed = is_enclosed(cost, samples, weights, action, near, lower, upper)
     if known_on_host(enclosed.all()):
         return action, near
@@ -416,7 +416,7 @@ class _Thorough:
     """The thorough search as a solver."""
 
     places: Tensor  # (..., M)
-    tolerance: float = NewtonBisection().tolerance
+    tolerance: float = NewtonBisection.tolerance
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
         return global_search(expected_cost, lower, upper, self.places)

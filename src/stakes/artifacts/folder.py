@@ -20,12 +20,11 @@ from pyarrow.lib import ArrowException
 from pyarrow.parquet import ParquetFile
 from torch import Tensor
 
-from stakes.actions.cvar import risk_of
 from stakes.argument_checks import require_count
 from stakes.cost_spec.files import spec_of_file
 from stakes.cost_spec.library import RISK_KEYS, cost_names
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.costs.cost import Cost, require_cost
+from stakes.costs.cost import Cost, require_cost, risk_of
 from stakes.data.case_table import CaseTable, Category
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.files import write_table

@@ -8,7 +8,6 @@ import sys
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from torch import Tensor
 
-from stakes.actions.function_costs import cost_function
 from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS
-from stakes.costs.cost import Cost, Parameter, WrappedCost, refuse_numpy, require_cost, unwrapped
+from stakes.costs.cost import Cost, Parameter, WrappedCost, error_words, require_cost, unwrapped
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
+from stakes.programs.convex_actions import cost_function
 from stakes.programs.modelling import Program
 from stakes.settings import from_plain, shown, to_plain
 
@@ -35,7 +34,7 @@ class OwnCost(WrappedCost):
     """The cost in a user's file. A copy of it in another process is made from the file again."""
 
     def __init__(self, spec: "CostSpec") -> None:
-        self.spec = spec
+        self.spec, self.name = spec, spec.name
         self.cost = _cost_of(spec, _module(spec))
 
     @property
@@ -50,9 +49,7 @@ class OwnCost(WrappedCost):
         try:
             return self.cost(action, outcome)
         except SystemExit as error:  # which would end the command
-            raise CostError(
-                f"{self.spec.function!r} of {self.spec.path.name!r} fails: {type_and_text(error)}"
-            ) from error
+            raise CostError(f"{self.spec.function!r} of {self.spec.path.name!r} fails: {error_words(error)}") from error
 
     def __repr__(self) -> str:
         return f"OwnCost({str(self.spec)!r})"
@@ -99,7 +96,7 @@ def _module(spec: "CostSpec") -> ModuleType:
         exec(compile(content, str(spec.path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise CostError(
-            f"the cost's file {spec.path.name!r} fails{_line_of(error, spec.path)}: {type_and_text(error)}"
+            f"the cost's file {spec.path.name!r} fails{_line_of(error, spec.path)}: {error_words(error)}"
         ) from error
     return module
 
@@ -134,7 +131,7 @@ def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]
     except StakesError:
         raise
     except (Exception, SystemExit) as error:
-        raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {type_and_text(error)}") from error
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {error_words(error)}") from error
 
 
 def _bounded(spec: "CostSpec", function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
@@ -187,31 +184,10 @@ def _line_of(error: BaseException, path: Path) -> str:
     return f" in line {lines[-1]}" if lines else ""
 
 
-def type_and_text(error: BaseException) -> str:
-    """The type of an error and what it says, in one line."""
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    words = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return " ".join(words.split())
-
-
 def spec_of_file(cost: Cost) -> "CostSpec | None":
     """Which file a cost is from; None where it is from none."""
     spec: CostSpec | None = None if unwrapped(cost) is cost else cast(OwnCost, cost).spec
     return spec
-
-
-@contextmanager
-def user_cost_errors(cost: Cost) -> Iterator[None]:
-    """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
-    try:
-        yield
-    except StakesError:
-        raise
-    except Exception as error:
-        if (spec := spec_of_file(cost)) is None:
-            raise
-        refuse_numpy(error, f"the cost {spec.name}")
-        raise CostError(f"the cost {spec.name} fails: {type_and_text(error)}") from error
 
 
 _LARGEST = 1 << 20  # bytes of a file

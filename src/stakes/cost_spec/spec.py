@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.files import OwnCost, file_hash, program_record, read_program, recorded_program, type_and_text
+from stakes.cost_spec.files import OwnCost, file_hash, program_record, read_program, recorded_program
 from stakes.cost_spec.library import (
     COMMON_KEYS,
     UNIT_KEYS,
@@ -27,12 +27,11 @@ from stakes.cost_spec.library import (
     with_risk,
     without_risk,
 )
-from stakes.costs.cost import ActionSolution, Cost, plain_cost_of, vector_cost
+from stakes.costs.cost import ActionSolution, Cost, error_words, is_program, plain_cost_of, vector_cost
 from stakes.costs.parameter_column import RangedParameter
 from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program
-from stakes.programs.scenario_program import program_cost
 from stakes.settings import from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
@@ -110,7 +109,7 @@ def plausibility_notes(
     cost = plain_cost_of(cost)
     notes = (
         [_limit_note(name, parameters, values), _program_note(name, cost, values)]
-        if program_cost(cost) is not None
+        if is_program(cost)
         else [
             _unit_note(name, parameters, values),
             _height_note(name, cost, columns),
@@ -239,7 +238,7 @@ def _solved(name: str, cost: Cost, samples: torch.Tensor) -> ActionSolution:
     except StakesError:
         raise
     except Exception as error:  # a user's own function may raise anything
-        raise CostError(f"the cost {name} fails for the outcomes of the table: {type_and_text(error)}") from error
+        raise CostError(f"the cost {name} fails for the outcomes of the table: {error_words(error)}") from error
 
 
 def _number(value: ParameterValue) -> float:

@@ -1,7 +1,8 @@
 """What a cost is, what is known of its best action, and what may be asked of every cost."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from stakes.argument_checks import require_below
-from stakes.errors import CostError
+from stakes.errors import CostError, StakesError
 
 Parameter = float | Tensor
 """A number, or a tensor of the batch shape (...) that gives each case its own decision maker."""
@@ -105,6 +106,7 @@ class VectorCost:
     has_parameters_of_cases: ClassVar[bool] = False  # whether a parameter may have a number for each case
     opposites: ClassVar[tuple[str, str] | None] = None  # what the names of parts begin with that undo each other
     convex_by_word: ClassVar[bool] = False  # whether its author's word is all that convexity rests on
+    is_program: ClassVar[bool] = False  # whether the best action is that of a scenario program
 
     if TYPE_CHECKING:
 
@@ -120,6 +122,11 @@ class VectorCost:
     def plain(self) -> Any:
         """The same decision without its aversion to risk."""
         return self
+
+    @property
+    def risk(self) -> Any:
+        """The aversion to risk, a `CVaRCost`; None without any."""
+        return None
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
         """The best action of each forecast with its certificate, in double precision and without gradient."""
@@ -163,6 +170,7 @@ class WrappedCost:
     """A cost that is another one in all it says of itself, as one from a user's file is."""
 
     cost: Cost
+    name: str  # what its user calls it
 
 
 def unwrapped(cost: Any) -> Any:
@@ -174,6 +182,18 @@ def vector_cost(cost: object) -> VectorCost | None:
     """What the cost says of its action with several parts; None where that is one number."""
     inner = unwrapped(cost)
     return inner if isinstance(inner, VectorCost) else None
+
+
+def risk_of(cost: object) -> Any:
+    """The `CVaRCost` that a cost is, or has inside, as one from a user's file may; None without aversion to risk."""
+    vector = vector_cost(cost)
+    return None if vector is None else vector.risk
+
+
+def is_program(cost: object) -> bool:
+    """Whether the best action is that of a scenario program."""
+    vector = vector_cost(cost)
+    return vector is not None and vector.is_program
 
 
 def is_separable(cost: object) -> bool:
@@ -191,6 +211,12 @@ def total_of(cost: object) -> Callable[[Tensor], Tensor] | None:
     """What the cost makes of the outcomes of all sites, the one number that it sees; None where it says nothing."""
     total: Callable[[Tensor], Tensor] | None = stated(cost, "total")
     return total
+
+
+def outcome_total(cost: object, outcomes: Tensor) -> Tensor:
+    """Outcomes (..., D) to the one number of each case that is plotted and ranked, (...): the total, or the mean."""
+    total = total_of(cost)
+    return total(outcomes) if total is not None and outcomes.shape[-1] > 1 else outcomes.mean(-1)
 
 
 def closed_form_of(cost: object) -> Callable[..., Tensor | None] | None:
@@ -283,6 +309,27 @@ def refuse_numpy(error: Exception, name: str = "the function of the cost") -> No
         raise CostError(
             f"{name} calls numpy, which has no derivatives: use torch's functions, such as torch.maximum for np.maximum"
         ) from error
+
+
+def error_words(error: BaseException) -> str:
+    """The type of an error and what it says, in one line."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    words = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return " ".join(words.split())
+
+
+@contextmanager
+def user_cost_errors(cost: object) -> Iterator[None]:
+    """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
+    try:
+        yield
+    except StakesError:
+        raise
+    except Exception as error:
+        if not isinstance(cost, WrappedCost):
+            raise
+        refuse_numpy(error, f"the cost {cost.name}")
+        raise CostError(f"the cost {cost.name} fails: {error_words(error)}") from error
 
 
 def require_cost(cost: object) -> None:

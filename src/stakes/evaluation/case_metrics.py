@@ -10,9 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.cvar import risk_of
 from stakes.actions.solve import solve_action
-from stakes.costs.cost import Cost, action_parts, part_names, plain_cost_of, shown_action
+from stakes.costs.cost import Cost, action_parts, is_program, part_names, plain_cost_of, risk_of, shown_action
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
@@ -29,7 +28,7 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     Raises where there is no such case. NaN, and an infinite cost that is no program's, are left for others to refuse.
     """
     costs = [metrics[name] for name in ("cost", "expected_cost", *_PLAIN) if name in metrics]
-    infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & (program_cost(plain_cost_of(cost)) is not None))
+    infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & is_program(plain_cost_of(cost)))
     if infinite.all() and len(infinite):
         raise CostError(
             f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
@@ -409,7 +408,7 @@ def judged_parts(
     chosen = {"the last case": last, "a case of median cost": order[last // 2], "the dearest case": order[last]}
     every = np.linspace(0, last, min(len(paid), _MOST_CASES)).round().astype(np.int64)
     limits: tuple[LimitWorth, ...] = ()
-    if program_cost(cost) is not None:
+    if is_program(cost):
         limits = _worth(limit_prices(cost, draw(every, _MOST_MEMBERS), outcomes, weights=weights))
     rows = np.array([*chosen.values()], dtype=np.int64)
     members = draw(rows, None)
@@ -445,7 +444,7 @@ def binding_limits(
     cost: Cost, outcomes: Sequence[str], members: Tensor, weights: Tensor | None = None
 ) -> tuple[BindingLimit, ...]:
     """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk."""
-    if program_cost(cost) is None:
+    if not is_program(cost):
         return ()
     prices = limit_prices(cost, members, outcomes, weights=weights)
     binding = [

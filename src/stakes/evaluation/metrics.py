@@ -8,10 +8,17 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from stakes.actions.cvar import risk_of
 from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
-from stakes.costs.cost import Cost, at_bounds, plain_cost_of, shown_action, total_of, vector_cost
+from stakes.costs.cost import (
+    Cost,
+    at_bounds,
+    outcome_total,
+    plain_cost_of,
+    risk_of,
+    shown_action,
+    vector_cost,
+)
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import scalar_cost
@@ -91,7 +98,7 @@ class Assessor:
         score = EnergyScore("fair" if self.weights is None else "biased")
         scores = {"energy_score": score(members, outcome, weights=self.weights)}
         if members.shape[-1] > 1:
-            totals, total = (self.total(values)[..., None] for values in (members, outcome))
+            totals, total = (outcome_total(self.cost, values)[..., None] for values in (members, outcome))
             scores["variogram_score"] = VariogramScore()(members, outcome, weights=self.weights)
             scores["crps_of_total"] = score(totals, total, weights=self.weights)
         elif tail := tail_score(self.cost):
@@ -140,7 +147,7 @@ class Assessor:
         return ~at_lower & ~at_upper
 
     def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:
-        total, observed = self.total(members), self.total(outcome)
+        total, observed = outcome_total(self.cost, members), outcome_total(self.cost, outcome)
         if self.weights is not None:
             return self._of_weighted_total(total, observed)
         # The probability integral transform of the empirical distribution, the middle of its jump where members tie.
@@ -182,11 +189,6 @@ class Assessor:
                 metrics[f"spread_{name}"] = torch.where(count > 1, (squares / (count - 1)).sqrt(), torch.nan)
         return metrics
 
-    def total(self, values: Tensor) -> Tensor:
-        """Outcomes (..., D) to the one number of each case, (...)."""
-        of_cost = total_of(self.cost)
-        return of_cost(values) if of_cost is not None and values.shape[-1] > 1 else values.mean(-1)
-
 
 def _quantiles(ordered: Tensor) -> Tensor:
     """The quantiles at `LEVELS` of sorted values (N, M), between the order statistics: (N, 25)."""
@@ -221,8 +223,7 @@ def decision_terms(cost: Cost, members: Tensor, outcome: Tensor) -> DecisionTerm
     outcome = outcome.detach().to(members.dtype)
     decided = realised_cost(cost, members, outcome, certify=True)
     assert decided.expected_cost is not None
-    total = Assessor(cost).total
-    forecast, observed = total(members), total(outcome)
+    forecast, observed = outcome_total(cost, members), outcome_total(cost, outcome)
     mean = forecast.mean(-1)
     return DecisionTerms(
         cost=decided.cost,

@@ -11,17 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.actions.check_cost import gradient_objection
-from stakes.actions.cvar import risk_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.files import user_cost_errors
-from stakes.costs.cost import Cost, at_bounds, bounds_of, part_names, plain_cost_of, shown_action, vector_cost
+from stakes.costs.cost import (
+    Cost,
+    at_bounds,
+    bounds_of,
+    is_program,
+    outcome_total,
+    part_names,
+    plain_cost_of,
+    risk_of,
+    shown_action,
+    user_cost_errors,
+    vector_cost,
+)
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
-from stakes.evaluation.metrics import Assessor
-from stakes.programs.scenario_program import program_cost
 from stakes.scores.decision_score import case_parts, mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
@@ -173,7 +181,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         exact = samples if vector_cost(cost) is None else samples.double()
         solution = solve_action(cost, exact, weights=weights)
         shown = shown_action(cost, solution.action)
-        several, program = shown.shape[-1] > 1, program_cost(plain_cost_of(cost)) is not None
+        several, program = shown.shape[-1] > 1, is_program(plain_cost_of(cost))
         plain = _plain_expected_cost(cost, solution.action, exact, weights)
         quantiles = _quantiles(cost, samples, levels, double, weights, several)
     at_lower, at_upper = at_bounds(cost, solution.action, exact, weights)
@@ -208,7 +216,7 @@ def _quantiles(
     cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None, several: bool
 ) -> Floats:
     """Quantiles (n, Q) of what the decision is about, or (n, Q, D): of weighted members their order statistics."""
-    values = _numbers(samples if several else Assessor(cost).total(samples), double)  # (n, M) or (n, M, D)
+    values = _numbers(samples if several else outcome_total(cost, samples), double)  # (n, M) or (n, M, D)
     if not levels:
         return np.empty((len(samples), 0, *values.shape[2:]))
     if weights is None:

@@ -10,9 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions.cvar import risk_of
-from stakes.cost_spec.files import user_cost_errors
-from stakes.costs.cost import Cost, vector_cost
+from stakes.costs.cost import Cost, outcome_total, risk_of, user_cost_errors, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import ShapeError
@@ -318,7 +316,7 @@ def judge_correction(
     columns = {
         "time": given.times,
         "site": given.sites,
-        "outcome": Assessor(cost).total(outcome).numpy(),
+        "outcome": outcome_total(cost, outcome).numpy(),
         "foresight_cost": raw["cost"] - regret,
         **_today(given, cost, outcome),
     }
@@ -362,7 +360,7 @@ def _measured(
     if weights is None:
         measured["spread"] = measured["spread"] * np.sqrt(1 + 1 / count)
     share = np.full(count, 1 / count) if weights is None else weights / weights.sum()
-    total, seen = assessor.total(samples).numpy(), assessor.total(outcome).numpy()[:, None]
+    total, seen = outcome_total(cost, samples).numpy(), outcome_total(cost, outcome).numpy()[:, None]
     below, up_to = ((compare(total, seen) @ share).clip(0, 1) for compare in (np.less, np.less_equal))  # sums round
     if weights is None:
         below, up_to = below * count / (count + 1), (up_to * count + 1) / (count + 1)

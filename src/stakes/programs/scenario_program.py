@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -443,6 +443,8 @@ def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
 
 class ProgramCost(VectorCost):
     """A cost whose best action is that of a scenario program."""
+
+    is_program: ClassVar[bool] = True
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
         """The matrices of the program for so many outcomes."""

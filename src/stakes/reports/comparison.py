@@ -15,12 +15,11 @@ from stakes.artifacts.fits import AboutFit, Bundle
 from stakes.artifacts.folder import MANIFEST, errors_name
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, outcome_total
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
-from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
 from stakes.evaluation.study import AXES, Study
 from stakes.forecasting.corrections import ForecastForm
@@ -440,7 +439,7 @@ def comparison_of_backtest(
     selected = _following(name, "forecast", columns, targets, members)
     forecasts = [*([_following("the forecast of weight 0", "weight 0", plain, targets)] if differs else []), selected]
     outcomes = np.array(cases[list(targets)], np.float64)
-    outcome = Assessor(cost).total(torch.from_numpy(outcomes)).numpy()
+    outcome = outcome_total(cost, torch.from_numpy(outcomes)).numpy()
     assert selected.forecast is not None
     return Comparison(
         policies=(*forecasts, *_others(columns, targets), _foresight(selected.cost - columns["foresight_regret"])),

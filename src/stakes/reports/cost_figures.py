@@ -14,10 +14,9 @@ from torch import Tensor
 
 from stakes.actions.check_cost import CostCheck, check_cost
 from stakes.actions.solve import optimal_action
-from stakes.costs.cost import Cost, plain_cost_of, vector_cost
+from stakes.costs.cost import Cost, outcome_total, plain_cost_of, vector_cost
 from stakes.errors import CostError, ShapeError
 from stakes.evaluation.case_metrics import BAND_LEVELS, JudgedParts, ShownCase
-from stakes.evaluation.metrics import Assessor
 from stakes.reports.comparison import Comparison
 from stakes.reports.drawing import (
     COLOURS,
@@ -59,7 +58,7 @@ class CostCurves(NamedTuple):
         if values.ndim != 2 or not np.isfinite(values).all(1).any():
             raise ShapeError(f"outcomes must be cases by targets, with some finite, got shape {values.shape}")
         sample = torch.from_numpy(values[np.isfinite(values).all(1)])
-        sample = sample[Assessor(cost).total(sample).argsort(stable=True)]
+        sample = sample[outcome_total(cost, sample).argsort(stable=True)]
         best = optimal_action(cost, sample, thorough=True)
         sets = _neighbours(sample)
         typical = _typical(cost, sample)[:, None].expand(-1, sets.shape[1], -1)
@@ -97,7 +96,7 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
 def draw_cost(curves: CostCurves, axes: Axes) -> None:
     """What actions cost at a few outcomes from low to high."""
     outcomes = _typical(curves.cost, curves.outcomes)
-    totals = Assessor(curves.cost).total(outcomes).tolist()
+    totals = outcome_total(curves.cost, outcomes).tolist()
     paid = curves.paid(curves.actions, outcomes)
     looks = zip(weight_colours(totals), DASHES, strict=False)
     for column, total, (colour, dashes) in zip(paid.T, totals, looks, strict=False):
@@ -130,7 +129,7 @@ def draw_gradient(curves: CostCurves, axes: Axes) -> None:
 def _typical(cost: Cost, ordered: Tensor) -> Tensor:
     """Different outcomes from low to high, of those in the order of their totals."""
     chosen = ordered[[round(level * (len(ordered) - 1)) for level in _QUANTILES]].unique(dim=0)
-    return chosen[Assessor(cost).total(chosen).argsort()]
+    return chosen[outcome_total(cost, chosen).argsort()]
 
 
 def _neighbours(ordered: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from stakes.artifacts.folder import open_as_judged, record_file
-from stakes.cost_spec.files import user_cost_errors
+from stakes.costs.cost import user_cost_errors
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.errors import StakesError
 from stakes.evaluation.case_metrics import JudgedParts

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.actions.cvar import risk_of
 from stakes.cost_spec.library import ParameterValue
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import risk_of
 from stakes.costs.parameter_range import ParameterRange
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.case_metrics import LimitWorth

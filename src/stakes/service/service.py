@@ -13,12 +13,11 @@ from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 import stakes
-from stakes.actions.cvar import CVaRCost, risk_of
-from stakes.costs.cost import Cost, plain_cost_of
+from stakes.actions.cvar import CVaRCost
+from stakes.costs.cost import Cost, outcome_total, plain_cost_of, risk_of
 from stakes.costs.member_weights import mean_of_members
 from stakes.data.tables.columns import in_utc
 from stakes.evaluation.case_metrics import BAND_LEVELS, binding_limits
-from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions
 from stakes.json_values import json_value
 from stakes.service import schemas
@@ -73,7 +72,7 @@ class Service:
         self._source.require_asked(request)
         priced = self._cost.priced(request.cost)
         drawn = self._source.case(request, priced)
-        totals = [Assessor(priced.cost).total(each.members).double().numpy()[0] for each in drawn]
+        totals = [outcome_total(priced.cost, each.members).double().numpy()[0] for each in drawn]
         outcomes = require_finite_answer(outcome_grid(np.concatenate(totals), request.points), drawn[0].field)
         actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
         curves = [_curve(priced, each, total, actions, outcomes) for each, total in zip(drawn, totals, strict=True)]

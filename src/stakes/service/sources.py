@@ -17,7 +17,7 @@ from stakes.artifacts.fits import AboutFit, Bundle, load_bundle
 from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, is_separable
+from stakes.costs.cost import Cost, is_separable, outcome_total
 from stakes.costs.parameter_column import RangedParameter
 from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
@@ -29,7 +29,6 @@ from stakes.data.tables.files import parse_delimited
 from stakes.data.tables.layout import TableLayout
 from stakes.data.tables.time_axis import to_utc
 from stakes.errors import SettingError, StakesError, did_you_mean, listed
-from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import candidate_title
 from stakes.forecasting.decisions import member_parts
 from stakes.forecasting.error_model import ForecastTerms
@@ -372,7 +371,7 @@ class FitSource(ForecastSource):
         if kept is None:
             return super().cases()
         assert kept.index is not None
-        totals = Assessor(self.cost).total(kept.outcome).tolist()
+        totals = outcome_total(self.cost, kept.outcome).tolist()
         seen = None
         if known.fitted is not None and known.quality is not None:
             seen = known.fitted.cases == known.quality.used

@@ -12,8 +12,8 @@ import pandas as pd
 import stakes
 from stakes.argument_checks import require_count
 from stakes.console import StatusLines
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
+from stakes.costs.cost import user_cost_errors
 from stakes.data.tables.files import read_table, write_table
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError

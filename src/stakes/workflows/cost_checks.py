@@ -12,9 +12,8 @@ from torch import Tensor
 
 from stakes.actions.check_cost import CostCheck, ProgramCheck, check_cost, check_program
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, plain_cost_of, states_convexity, vector_cost
+from stakes.costs.cost import Cost, plain_cost_of, states_convexity, user_cost_errors, vector_cost
 from stakes.costs.scalar_costs import scalar_cost
 from stakes.data.case_table import neighbouring_sets
 from stakes.errors import SettingError

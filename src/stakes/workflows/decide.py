@@ -10,9 +10,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, user_cost_errors
 from stakes.costs.parameter_column import RangedParameter, ranged_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastFormat

@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.artifacts.folder import open_folder
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost, outcome_total, user_cost_errors
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
@@ -36,7 +36,7 @@ from stakes.evaluation.case_metrics import (
     todays_notes,
 )
 from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
-from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
+from stakes.evaluation.metrics import LEVELS, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
@@ -86,7 +86,7 @@ def judge_forecast(
     forecast: FittedForecast, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
 ) -> ForecastJudgement:
     """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
-    regions = _thirds(Assessor(forecast.cost), cases.outcome)
+    regions = _thirds(forecast.cost, cases.outcome)
     features, outcomes = cases.feature_table, cases.outcome_table
     whose = forecast.decision_makers(len(cases), cost_parameters)
 
@@ -142,12 +142,13 @@ def _today(forecast: FittedForecast, cases: TableCases, whose: Mapping[str, Floa
     return part_by_part(today, forecast.cost, forecast.state.target_names)
 
 
-def _thirds(assessor: Assessor, outcome: torch.Tensor) -> dict[str, Region]:
-    lower, upper = np.quantile(assessor.total(outcome).numpy(), [1 / 3, 2 / 3])
+def _thirds(cost: Cost, outcome: torch.Tensor) -> dict[str, Region]:
+    total = partial(outcome_total, cost)
+    lower, upper = np.quantile(total(outcome).numpy(), [1 / 3, 2 / 3])
     return {
-        "low": region_between(assessor.total, upper=lower),
-        "middle": region_between(assessor.total, lower=lower, upper=upper),
-        "high": region_between(assessor.total, lower=upper),
+        "low": region_between(total, upper=lower),
+        "middle": region_between(total, lower=lower, upper=upper),
+        "high": region_between(total, lower=upper),
     }
 
 
@@ -168,7 +169,7 @@ def _cases(judgement: ForecastJudgement) -> xr.Dataset:
     """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
     outcome = judgement.cases.outcome
     columns: dict[str, NDArray[Any]] = {
-        "outcome": Assessor(judgement.forecast.cost).total(outcome).numpy(),
+        "outcome": outcome_total(judgement.forecast.cost, outcome).numpy(),
         "climatology_cost": judgement.metrics.chosen["climatology_cost"],
         **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
     }

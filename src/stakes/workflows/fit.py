@@ -23,9 +23,8 @@ from stakes.artifacts.folder import (
     save_cases,
 )
 from stakes.console import StatusLines
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.costs.cost import vector_cost
+from stakes.costs.cost import user_cost_errors, vector_cost
 from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.tables.files import read_table, without_noise
 from stakes.data.tables.layout import TableCases

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.folder import open_as_judged
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.cost_spec.files import user_cost_errors
+from stakes.costs.cost import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.reading import read_new
 from stakes.data.tables.files import CsvOptions

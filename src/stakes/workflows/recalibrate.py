@@ -18,8 +18,8 @@ from stakes.artifacts.recalibrations import (
     save_recalibration,
 )
 from stakes.console import StatusLines
-from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
+from stakes.costs.cost import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.forecasts.reading import read_new, read_past
