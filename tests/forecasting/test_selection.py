@@ -230,6 +230,7 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
     [
         (stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.0), "moves with no member"),
         (stakes.StorageCost(40.0, 60.0, 0.0, power=20.0, energy=60.0, efficiency=1.0), "do not agree with finite"),
+        (stakes.StorageCost(30.0, 60.0, 5.0, power=20 / 3, energy=40 / 3), "do not agree with finite"),  # in half
     ],
 )
 def test_decision_weights_without_a_gradient_are_not_trained(
@@ -244,7 +245,7 @@ def test_decision_weights_without_a_gradient_are_not_trained(
     found.fit(features, outcomes)
     assert {record["decision_weight"] for record in found.training_} == {0.0}
     assert reason in capsys.readouterr().err.partition("decision weights are not trained: ")[2]
-    check = stakes.check_program(battery, neighbouring_sets(outcomes, 24, 30))
+    check = stakes.check_program(battery, neighbouring_sets(outcomes, 24, 25))
     assert reason in check.objections[-1]
     if model_selection:
         assert found.selection_ is not None

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.check_cost import gradient_objection
+from stakes.actions.check_cost import PROGRAM_MEMBERS, PROGRAM_SETS, gradient_objection
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
 from stakes.costs.cost import (
@@ -288,9 +288,6 @@ def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
-
-
 def untrained_decision(cost: Cost, outcomes: Floats) -> str:
     """Why no forecast of such outcomes (N, D) is trained on the decision, as `stakes check-cost` finds.
 
@@ -299,5 +296,5 @@ def untrained_decision(cost: Cost, outcomes: Floats) -> str:
     if ranged_parameter(cost) is not None or len(outcomes) < 2:
         return ""
     with user_cost_errors(cost):
-        objection = gradient_objection(cost, neighbouring_sets(outcomes, _SETS, _SET_MEMBERS))
+        objection = gradient_objection(cost, neighbouring_sets(outcomes, PROGRAM_SETS, PROGRAM_MEMBERS))
     return objection and f"not trained: {objection[0].lower()}{objection[1:].removesuffix('.')}"

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions.check_cost import CostCheck, ProgramCheck, check_cost, check_program
+from stakes.actions.check_cost import PROGRAM_MEMBERS, PROGRAM_SETS, CostCheck, ProgramCheck, check_cost, check_program
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, plain_cost_of, states_convexity, user_cost_errors, vector_cost
@@ -19,8 +19,6 @@ from stakes.data.case_table import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.text import count_text, number_text
-
-_SETS, _MEMBERS = 24, 30  # at most, so that it takes seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ class CheckedProgram:
 
 def checked_program(spec: CostSpec, cost: Cost, samples: Tensor, source: str, doubts: Sequence[str]) -> CheckedProgram:
     """Check a decision with many parts over some of the sets of members."""
-    some = samples[:: -(-len(samples) // _SETS), :: -(-samples.shape[1] // _MEMBERS)]
+    some = samples[:: -(-len(samples) // PROGRAM_SETS), :: -(-samples.shape[1] // PROGRAM_MEMBERS)]
     return CheckedProgram(spec, source, check_program(cost, some), tuple(doubts))
 
 
@@ -223,7 +221,14 @@ def check_over_outcomes(
     spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], targets: Sequence[str], file: str
 ) -> CheckedCost | CheckedProgram:
     """Check a cost over sets of outcomes that are alike in size, as a forecast would have."""
-    return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", targets)
+    outcomes = outcomes[~np.isnan(outcomes).any(1)]
+    if len(outcomes) < 2:
+        raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
+    several = vector_cost(cost) is not None
+    size = (PROGRAM_SETS, PROGRAM_MEMBERS) if several else (_COST_SETS, _COST_MEMBERS)
+    return _checked(
+        spec, cost, neighbouring_sets(outcomes, *size), f"outcomes of {file} that are alike in size", targets
+    )
 
 
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram:
@@ -252,14 +257,6 @@ def _checked(
         check = check_cost(cost, samples)
     doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
     return CheckedCost(spec, cost, samples, source, check, tuple(doubts))
-
-
-def _neighbours(outcomes: NDArray[np.float64]) -> Tensor:
-    """Sets of members as a forecast better than climatology would have: outcomes of similar size."""
-    outcomes = outcomes[~np.isnan(outcomes).any(1)]
-    if len(outcomes) < 2:
-        raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
-    return neighbouring_sets(outcomes, _COST_SETS, _COST_MEMBERS)
 
 
 def _draws(low: float, high: float) -> Tensor:
