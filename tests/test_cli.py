@@ -24,7 +24,7 @@ def python(*words: str) -> str:
 
 
 COMMANDS = "fit decide evaluate recalibrate monitor report check-cost backtest refit serve demo"
-COMMANDS += " resume data"
+COMMANDS += " resume data value"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.costs.cost import ActionSolution as ActionSolution
     from stakes.costs.cost import Cost as Cost
     from stakes.costs.parameter_range import ParameterRange as ParameterRange
+    from stakes.costs.scalar_costs import CostLossCost as CostLossCost
     from stakes.costs.scalar_costs import ImbalanceCost as ImbalanceCost
     from stakes.costs.scalar_costs import NewsvendorCost as NewsvendorCost
     from stakes.costs.scalar_costs import PowerCurve as PowerCurve
@@ -35,6 +36,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.evaluation.headroom import headroom as headroom
     from stakes.evaluation.intervals import paired_difference as paired_difference
     from stakes.evaluation.selection import frontier as frontier
+    from stakes.evaluation.value import ValueCurve as ValueCurve
+    from stakes.evaluation.value import value_curve as value_curve
     from stakes.forecasting.array_decisions import decide_array as decide_array
     from stakes.forecasting.corrections import Correction as Correction
     from stakes.forecasting.corrections import corrected_in_time as corrected_in_time
@@ -86,6 +89,7 @@ _HOME = {
     "Correction": "forecasting.corrections",
     "Cost": "costs.cost",
     "CostCheck": "actions.check_cost",
+    "CostLossCost": "costs.scalar_costs",
     "DecisionAwareForecaster": "forecasting.forecaster",
     "DecisionAwareLoss": "scores.objective",
     "DecisionAwareObjective": "scores.objective",
@@ -126,6 +130,7 @@ _HOME = {
     "TotalCRPS": "scores.scoring_rules",
     "TrainingDraw": "models.sample_model",
     "TrainingSettings": "training.settings",
+    "ValueCurve": "evaluation.value",
     "VariogramScore": "scores.scoring_rules",
     "WindDispatchCost": "costs.scalar_costs",
     "check_cost": "actions.check_cost",
@@ -149,6 +154,7 @@ _HOME = {
     "rolling_forecasts": "forecasting.corrections",
     "save_bundle": "artifacts.fits",
     "solve_action": "actions.solve",
+    "value_curve": "evaluation.value",
     "watch_errors": "evaluation.drift",
 }
 

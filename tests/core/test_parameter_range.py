@@ -93,6 +93,8 @@ def test_what_a_model_sees_has_mean_0_and_scale_1_over_the_range(log: bool) -> N
         ProtectionCost(0.5, RANGE),
         ProtectionCost(ParameterRange(-1, 1, log=False), 0.5),
         ProtectionCost(0.5, 0.5, sharpness=RANGE),
+        stakes.CostLossCost(0.5, RANGE),
+        stakes.CostLossCost(RANGE, 0.5),
         NewsvendorCost(RANGE, 1.0, 0.0, 2.0),
         NewsvendorCost(1.0, RANGE, 0.0, 2.0),
         ImbalanceCost(RANGE, 1.0, 0.0, 2.0),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from stakes import (
     Cost,
+    CostLossCost,
     ImbalanceCost,
     NewsvendorCost,
     PowerCurve,
@@ -105,6 +106,18 @@ def test_newsvendor_gradient_of_tied_members_goes_to_one() -> None:
     assert sorted(gradient.flatten().tolist()) == [0.0, 0.0, 1.0]
 
 
+def test_cost_loss_protects_where_the_probability_exceeds_the_ratio_and_is_certified() -> None:
+    members = torch.rand(40, 9, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    weights = torch.rand(40, 9, dtype=DOUBLE, generator=torch.Generator().manual_seed(1))
+    cost = CostLossCost(0.4, 0.7, loss=2.0, event="below")
+    share = ((members < 0.4).double().mean(-1) * weights).sum(-1) / weights.sum(-1)
+    solution = solve_action(cost, members, weights=weights)
+    assert solution.certified.all()
+    assert torch.equal(solution.action[:, 0], (share > 0.35).double())
+    assert 0 < solution.action.mean() < 1
+    assert not optimal_action(cost, members, weights=weights).requires_grad
+
+
 PARAMETERS = torch.tensor([2.0, 5.0, 20.0], dtype=DOUBLE)
 MAKERS: dict[str, Callable[[Any], Cost]] = {
     "shortfall": ShortfallCost,
@@ -112,6 +125,8 @@ MAKERS: dict[str, Callable[[Any], Cost]] = {
     "protection_threshold": lambda p: ProtectionCost(p / 10, 0.5),
     "protection_ratio": lambda p: ProtectionCost(0.5, p / 10, "below"),
     "protection_sharpness": lambda p: ProtectionCost(0.5, 0.5, sharpness=p),
+    "cost_loss_threshold": lambda p: CostLossCost(p / 10, 0.3),
+    "cost_loss_protection": lambda p: CostLossCost(0.5, p, 6.0, "below"),
     "newsvendor_underage": lambda p: NewsvendorCost(p, 3.0, 0.0, 10.0),
     "newsvendor_overage": lambda p: NewsvendorCost(3.0, p, 0.0, 10.0),
     "newsvendor_bounds": lambda p: NewsvendorCost(2.0, 3.0, p / 10, p),
@@ -153,6 +168,10 @@ BAD: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("penalty", lambda bad: ShortfallCost(bad), NOT_POSITIVE),
     ("penalty", lambda bad: WindDispatchCost(bad), NOT_POSITIVE),
     ("threshold", lambda bad: ProtectionCost(bad, 0.5), NOT_FINITE),
+    ("threshold", lambda bad: CostLossCost(bad, 0.5), NOT_FINITE),
+    ("protection", lambda bad: CostLossCost(0.0, bad), NOT_POSITIVE),
+    ("loss", lambda bad: CostLossCost(0.0, 0.5, bad), NOT_POSITIVE),
+    ("event", lambda bad: CostLossCost(0.0, 0.5, event=bad), ("sideways", "", None)),
     ("false_alarm_ratio", lambda bad: ProtectionCost(0.0, bad), NOT_POSITIVE),
     ("sharpness", lambda bad: ProtectionCost(0.0, 0.5, sharpness=bad), NOT_POSITIVE),
     ("hazard", lambda bad: ProtectionCost(0.0, 0.5, hazard=bad), ("sideways", "", None)),
@@ -187,10 +206,10 @@ def test_bad_parameter_is_named(field: str, make: Callable[[Any], Any], bad_ones
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_cost_is_a_function_of_its_total(name: str) -> None:
-    """Sites count by their total alone. Protection has none: it adds up severities, and not those of the members."""
+    """Sites count by their total alone. Protection has none: it adds up severities."""
     cost = MAKERS[name](1.5)
     total = total_of(cost)
-    assert (total is not None) is not name.startswith("protection")
+    assert (total is not None) is not name.startswith(("protection", "cost_loss"))
     if total is None:
         return
     outcome, action = 6 * torch.rand(20, 3, dtype=DOUBLE), torch.rand(20, 1, dtype=DOUBLE)

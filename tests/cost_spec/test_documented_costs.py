@@ -18,6 +18,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "shortfall": {"penalty": 5.0},
     "wind_dispatch": {"penalty": 5.0},
     "protection": {"threshold": 2.0, "false_alarm_ratio": 0.4},
+    "cost_loss": {"threshold": 2.0, "protection": 0.3, "loss": 2.0},
     "newsvendor": {"underage": 4.0, "overage": 1.0, "upper": 9.0},
     "imbalance": {"short": 4.0, "long": 1.0, "upper": 9.0},
     "schedule": {"short": 4.0, "long": 1.0, "quadratic": 0.5, "ramp": 2.0, "upper": 9.0},
@@ -28,6 +29,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 PROGRAMS = ("schedule", "allocation", "storage", "arbitrage")
 POWERS = {  # of the units of outcome and height: what becomes of a number when each is counted in a smaller unit
     "1": (0, 0),
+    "cost": (0, 0),
     "word": (0, 0),
     "outcome": (1, 0),
     "m/s": (1, 0),
@@ -127,11 +129,12 @@ def test_a_cost_looks_at_the_sum_or_at_the_mean_as_documented(name: str) -> None
     said = {cost: looks for cost, looks, _ in rows("name")}[name]
     cost = library_cost(name, with_defaults(name, GIVEN[name]))
     outcome = torch.tensor([[1.0, 4.0], [2.5, 0.5]], dtype=torch.float64)
-    seen = {"of their power": PowerCurve(), "of their severity": getattr(cost, "severity", None)}
+    seen = {"of their power": PowerCurve()}
+    seen |= {f"of their {what}": getattr(cost, what) for what in ("severity", "events") if hasattr(cost, what)}
     transform = next((function for words, function in seen.items() if said.endswith(words)), lambda values: values)
     assert transform is not None
     each = torch.stack([transform(outcome[:, place : place + 1]).reshape(-1) for place in (0, 1)], -1)
     expected = each.sum(-1) if said.startswith("the sum") else each.mean(-1)
-    found = cost.severity(outcome) if name == "protection" else cost.total(outcome)
+    found = getattr(cost, {"protection": "severity", "cost_loss": "events"}.get(name, "total"))(outcome)
     torch.testing.assert_close(found, expected)
     assert said.split()[:2] in (["the", "sum"], ["the", "mean"])

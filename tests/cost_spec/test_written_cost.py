@@ -71,7 +71,10 @@ def test_units_are_kept_apart_from_parameters() -> None:
 TEXTS: dict[str, tuple[str, str]] = {
     "empty": ("", "there is no cost ''"),
     "misspelt": ("shortfal:penalty=5", "there is no cost 'shortfal', .*FILE.py:function; did you mean 'shortfall'?"),
-    "unknown": ("quantile", "there are shortfall, wind_dispatch, protection, newsvendor, imbalance, schedule"),
+    "unknown": (
+        "quantile",
+        "there are shortfall, wind_dispatch, protection, cost_loss, newsvendor, imbalance",
+    ),
     "upper case": ("Shortfall:penalty=5", "did you mean 'shortfall'?"),
     "misspelt parameter": (
         "schedule:short=50,long=5,rmap=300",

@@ -21,6 +21,7 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "already have.",
         "evaluate": "What a fitted forecaster, or an ensemble that you already have, was worth where the outcomes are "
         "known.",
+        "value": "For which costs a forecast is worth buying, and what it saves there, against another or climatology.",
         "recalibrate": "Correct a forecast that somebody else makes, an ensemble, quantiles or single numbers, by its "
         "own past errors, as far as that is proven to pay.",
         "monitor": "Whether the errors of a recalibrated forecast have left what was learned; ends with exit code 3 "

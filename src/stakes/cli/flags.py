@@ -226,16 +226,23 @@ class _FormatFlags:
         return self.format != NO_ENSEMBLE.format
 
     def read(
-        self, target: str | None, cost: "Cost", outcomes: Path | None = None, today: str | None = None
+        self,
+        target: str | None,
+        cost: "Cost",
+        outcomes: Path | None = None,
+        today: str | None = None,
+        points: bool = False,
+        members: Path | None = None,
     ) -> "ForecastSet":
         """The forecast that is given, for this cost, with the outcomes where there is a file of them."""
         from stakes.data.forecasts.reading import read_members
 
-        assert self.members is not None
+        path = members or self.members
+        assert path is not None
         layout = ForecastLayout(
             **settings_of(self, ForecastFormat), outcomes=names(target), today=names(today), own_file=True
         )
-        return read_members(layout, self.members, outcomes, cost=cost, **self.csv)
+        return read_members(layout, path, outcomes, cost=cost, points=points, **self.csv)
 
 
 _MEMBERS = Annotated[

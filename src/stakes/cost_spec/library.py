@@ -59,6 +59,13 @@ _KINDS = {
         ranges=("threshold", "false_alarm_ratio", "sharpness"),
         texts=("hazard",),
     ),
+    "cost_loss": _Kind(
+        "CostLossCost",
+        "protect or not against an event above or below a threshold, or bear the loss; nothing can be trained on it",
+        "cost_loss:threshold=0,protection=0.2,loss=1,event=below",
+        ranges=("threshold", "protection", "loss"),
+        texts=("event",),
+    ),
     "newsvendor": _Kind(
         "NewsvendorCost",
         "stock a quantity, linear cost of too little (underage) and too much (overage)",

@@ -127,7 +127,7 @@ def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -
     if name == "wind_dispatch" and not (low >= 0 and 1 < high <= _STORM):
         hint = "; for a fraction of capacity there is the cost shortfall" if low >= 0 and high <= 1 else ""
         return f"{seen}, which does not look like a wind speed in m/s, as the cost wind_dispatch expects{hint}"
-    if name == "protection":
+    if name in ("protection", "cost_loss"):
         threshold = _number(parameters["threshold"])
         if low > _KELVIN and _COLDEST <= threshold <= _WARMEST:
             return f"{seen}, which looks like kelvin, while the threshold {_text(threshold)} looks like degC"

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
@@ -308,6 +308,76 @@ class ProtectionCost(ScalarCost):
 
     def _log_odds(self, outcome: Tensor) -> Tensor:
         return _last_axis(self._steepness) * (outcome - _last_axis(self.threshold))
+
+
+@dataclass(frozen=True)
+class CostLossCost(ScalarCost):
+    """Protect (a = 1) or not (a = 0) against an event, at a price: c(a, y) = protection a + loss (1 - a) s(y).
+
+    s(y) is 1 where the outcome lies beyond the threshold, else 0: the cost-loss model of forecast verification. Protect
+    where the forecast's probability of the event exceeds protection / loss. Over a range of `protection` the value of a
+    forecast is its relative economic value, and over a range of `threshold` what it costs more than foresight is the
+    Murphy diagram of its quantile at the level 1 - protection / loss. For D > 1 sites s is the mean over the sites.
+    The action jumps, so that nothing can be trained on this cost.
+
+    Attributes:
+        threshold: The outcome beyond which the event happens, in the outcome's unit.
+        protection: What full protection costs; positive, and of interest below `loss`.
+        loss: What the event costs where nothing is protected; positive.
+        event: Whether it happens "above" the threshold or "below" it; at the threshold it does not.
+    """
+
+    threshold: PriceParameter
+    protection: PriceParameter
+    loss: PriceParameter = 1.0
+    event: Literal["above", "below"] = "above"
+    lower: ClassVar[float] = 0.0
+    upper: ClassVar[float] = 1.0
+    convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if checked_at_both_ends(self):
+            return
+        _require_positive(self, "protection", "loss")
+        require_finite("threshold", cast(Parameter, self.threshold), CostError)
+        require_one_of("event", self.event, ("above", "below"), CostError)
+
+    @property
+    def tail(self) -> tuple[float, Literal["above", "below"]] | None:
+        """Where the event happens; None where each case has a threshold of its own."""
+        return (float(self.threshold), self.event) if isinstance(self.threshold, float | int) else None
+
+    @property
+    def deciding_outcomes(self) -> tuple[float, float]:
+        """Outcomes on both sides of the threshold."""
+        threshold = float(self.threshold)
+        return threshold - max(1.0, abs(threshold)), threshold + max(1.0, abs(threshold))
+
+    def events(self, outcome: Tensor) -> Tensor:
+        """The share of the sites at which the event happens, (...).
+
+        Args:
+            outcome: Outcomes (..., D) of the sites, in the unit of the threshold.
+        """
+        threshold = _last_axis(self.threshold)
+        happens = outcome > threshold if self.event == "above" else outcome < threshold
+        return _mean_over_sites(happens.to(outcome.dtype))
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost c(a, y), (...).
+
+        Args:
+            action: Share of full protection (..., 1), from 0 to 1.
+            outcome: Outcomes (..., D) of the sites, in the unit of the threshold.
+        """
+        level = action.squeeze(-1)
+        return self.protection * level + self.loss * (1 - level) * self.events(outcome)
+
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The best level of protection a*, (..., 1), 0 or 1, which has no gradient."""
+        events = self.events(samples.detach().movedim(-2, 0)).movedim(0, -1)  # (..., M)
+        share = mean_of_members(events, relative_weights(weights, samples), -1)
+        return (share * self.loss > self.protection).to(samples.dtype)[..., None]
 
 
 @dataclass(frozen=True)

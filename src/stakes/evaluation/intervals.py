@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.argument_checks import require_count, whole_number
-from stakes.data.tables.time_axis import to_utc
+from stakes.data.tables.time_axis import Times, to_utc
 from stakes.errors import SettingError, ShapeError
 
 Floats = NDArray[np.float64]
@@ -338,8 +338,24 @@ def _block_means(values: Floats, block: int) -> Floats:
     return np.asarray(np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges))
 
 
+class YearlyCases(NamedTuple):
+    """How many cases a year has."""
+
+    cases: float  # how many, if all of it were like the cases that are known
+    whole: bool  # whether those span a year, and so all its seasons
+
+    @classmethod
+    def of(cls, times: Times) -> "YearlyCases | None":
+        """By the times (N,) of some cases; None where they are all of one time."""
+        if len(moments := np.unique(times.astype("datetime64[s]"))) < 2:
+            return None
+        span = moments[-1] - moments[0] + np.median(np.diff(moments).astype(np.int64)).astype(np.int64)
+        return cls(len(times) * float(_YEAR / span), bool(span >= 0.95 * _YEAR))
+
+
 LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
 _DAY = 24 * 3600  # seconds
+_YEAR = np.timedelta64(31_557_600, "s")
 _LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persists for days
 
 

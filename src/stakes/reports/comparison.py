@@ -19,7 +19,7 @@ from stakes.costs.cost import Cost, outcome_total
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
-from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, YearlyCases
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
 from stakes.evaluation.study import AXES, Study
 from stakes.forecasting.corrections import ForecastForm
@@ -33,7 +33,6 @@ Bools = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]
 
 _SCORES = {"crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
-_YEAR = np.timedelta64(31_557_600, "s")
 EVALUATION = "evaluation"  # the folder of a fit's study
 BY_OUTCOME, BY_FORECAST, MONTH, HOUR, SITE = "third by outcome", "third by forecast", "month", "hour", "site"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -100,13 +99,6 @@ class CaseGroup(NamedTuple):
     reference_cost: float  # their mean cost under the reference
     cost: float  # their mean cost under the selected policy
     change: Difference  # their paired difference, cost less reference_cost
-
-
-class YearlyCases(NamedTuple):
-    """How many cases a year has."""
-
-    cases: float  # how many, if all of it were like the test cases
-    whole: bool  # whether the test cases span a year, and so all its seasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,10 +260,7 @@ class Comparison:
     @property
     def yearly(self) -> YearlyCases | None:
         """How many cases a year has; None where they have no times, or all the same."""
-        if self.times is None or len(moments := np.unique(self.times.astype("datetime64[s]"))) < 2:
-            return None
-        span = moments[-1] - moments[0] + np.median(np.diff(moments).astype(np.int64)).astype(np.int64)
-        return YearlyCases(self.cases * float(_YEAR / span), bool(span >= 0.95 * _YEAR))
+        return None if self.times is None else YearlyCases.of(self.times)
 
 
 def comparison_of_fit(

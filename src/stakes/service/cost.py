@@ -16,6 +16,7 @@ from stakes.errors import StakesError, did_you_mean
 from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
 
 _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
+_PRICES += ("protection", "loss")
 _PRICES += ("price", "quadratic", "ramp", "budget", "power", "energy")  # limits too are of interest on a wide range
 _ON_THE_SCALE_OF_OUTCOMES = ("shortfall", "newsvendor", "imbalance", "schedule", "allocation", "storage")
 _BOUNDS = ("lower", "upper")
@@ -25,7 +26,9 @@ _WORDS = {
     "long": "price of too much, squared",
     "underage": "price of each unit too little",
     "overage": "price of each unit too much",
-    "threshold": "outcome where the hazard begins",
+    "threshold": "outcome where the hazard, or the event, begins",
+    "protection": "price of protecting in full",
+    "loss": "what the event costs without protection",
     "false_alarm_ratio": "price of a false alarm; damage costs 1",
     "sharpness": "how sharply it begins",
     "exposure_power": "how damage grows with what is left unprotected",

@@ -66,11 +66,13 @@ def read_members(
     outcomes: Path | None = None,
     *,
     cost: Cost | None = None,
+    points: bool = False,
     **csv: Unpack[CsvOptions],
 ) -> ForecastSet:
     """Forecasts to decide from, or to judge by a file of outcomes, in the order of their file.
 
-    A case that lacks a member or an outcome is left out; the notes say so, and what was found.
+    A case that lacks a member or an outcome is left out; the notes say so, and what was found. A single member a case
+    is judged where `points` says that its costs are all that is asked for.
     """
     require_one_of("read_as", layout.read_as, get_args(ReadAs))
     source = _opened(forecasts, layout, csv)
@@ -81,7 +83,7 @@ def read_members(
     outcome_rows = None
     if seen is None:
         _require_targets(layout, forecast, source.name)
-    elif forecast.values.shape[1] < 2:
+    elif forecast.values.shape[1] < 2 and not points:
         raise TableError(f"{source.name} has one member a case; the scores and the spread need at least two")
     else:
         outcome_rows = _outcome_rows(layout, None, seen)

@@ -1,0 +1,105 @@
+"""None"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+from stakes.errors import SettingError
+
+if TYPE_CHECKING:
+    from stakes.workflows.value import Value
+
+app = App(
+    name="value",
+    help_epilogue=flag.examples(
+        "stakes value --members new.csv --against old.csv --outcomes observed.csv \\",
+        "  --cost shortfall:penalty=1..50,unit=EUR --report value.html",
+        "stakes value --members rain.csv --outcomes observed.csv \\",
+        "  --cost cost_loss:threshold=10,protection=0.05..0.95:linear",
+        "stakes value wind later.csv --cost shortfall:penalty=1..50",
+    ),
+)
+
+
+@app.default
+def value(
+    folder: flag.SomeFolder = None,
+    data: flag.SomeTable = None,
+    /,
+    *,
+    cost: Annotated[
+        str, Parameter(help="the cost with a range of one parameter, such as shortfall:penalty=1..50,unit=EUR")
+    ],
+    files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
+    against: Annotated[
+        Path | None, Parameter(help="a second forecast, such as the one there is today, in the form of --members")
+    ] = None,
+    outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
+    target: Annotated[str | None, Parameter(help="columns of the outcomes, and of members in a long table")] = None,
+    values: Annotated[int, flag.whole("at how many values of the range")] = 50,
+    block: flag.Block = None,
+    report: Annotated[Path | None, Parameter(help="write a page with figure and table to this file, .html")] = None,
+    out: Annotated[Path | None, Parameter(help="write the whole curve to this file, .csv or .parquet")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.argument_checks import require_count
+    from stakes.cli.output import print_json, print_notes, print_table, print_text, require_writable
+    from stakes.data.tables.files import without_noise, write_table
+
+    given = (data, files.members, against, outcomes)
+    require_writable(out, force, inputs=(*given, report))
+    require_writable(report, force, (".html",), inputs=given)
+    if block is not None:
+        require_count("block", block)
+    found = _found(folder, data, cost, files, against, outcomes, target, values, block)
+    print_notes(found.notes, quiet)
+    table = found.curve.table()
+    if out is not None:
+        write_table(without_noise(table), out)
+    if report is not None:
+        from stakes.reports.page import write_report
+        from stakes.reports.value import value_report
+
+        write_report(value_report(found.curve, found.cost, found.notes), report)
+    if json:
+        print_json(found.record() | {"rows": without_noise(table), "out": out, "report": report})
+    else:
+        shown = sorted({round(place * (len(table) - 1) / (_SHOWN - 1)) for place in range(_SHOWN)})
+        print_table(without_noise(table.iloc[shown]))
+        print_text("\n".join(["", found.curve.sentence, *(str(each) for each in (out, report) if each)]))
+
+
+_SHOWN = 10  # rows of the curve on a terminal
+
+
+def _found(
+    folder: Path | None,
+    data: Path | None,
+    cost: str,
+    files: flag.EnsembleFlags,
+    against: Path | None,
+    outcomes: Path | None,
+    target: str | None,
+    values: int,
+    block: int | None,
+) -> "Value":
+    from stakes.cost_spec.spec import CostSpec
+    from stakes.workflows.value import names_of, value_of_fit, value_of_members
+
+    spec = CostSpec.parse(cost)
+    if files.members is None:
+        if folder is None or data is None:
+            raise SettingError("value needs --members and --outcomes, or FOLDER of a fit and DATA")
+        if target or files.describes_members or against or outcomes:
+            raise SettingError(flag.ONLY_OF_MEMBERS)
+        return value_of_fit(folder, data, spec, values, block, **files.csv)
+    if folder is not None or outcomes is None:
+        said = "--members needs --outcomes too" if outcomes is None else "value takes --members or a folder, not both"
+        raise SettingError(said)
+    paths = [files.members, *([] if against is None else [against])]
+    read = [files.read(target, spec.build(), outcomes, points=True, members=path) for path in paths]
+    return value_of_members(dict(zip(names_of(paths), read, strict=True)), spec, values, block)
