@@ -14,7 +14,7 @@ from stakes.errors import StakesWarning
 _DECISIONS = Group("From a table and a cost to decisions", sort_key=1)
 _COMMANDS: dict[Group | None, dict[str, str]] = {
     _DECISIONS: {
-        "data": "Real records: those inside the package, and ERA5.",
+        "data": "Real records, which are inside the package.",
         "fit": "Fit a forecaster to a table and a cost, and choose how much the decision weighs. A second start goes "
         "on where the first was interrupted.",
         "decide": "The action for every row: with a fitted forecaster and new data, or with an ensemble that you "

@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes backtest`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes data`."""
 
 from pathlib import Path
 from typing import Annotated, Any

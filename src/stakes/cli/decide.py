@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes decide`."""
 
 from collections.abc import Sequence
 from pathlib import Path

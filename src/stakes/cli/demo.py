@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes demo`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

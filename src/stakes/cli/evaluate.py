@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes evaluate`."""
 
 from pathlib import Path
 from typing import Annotated

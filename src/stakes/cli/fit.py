@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes fit`."""
 
 from dataclasses import replace
 from typing import Annotated

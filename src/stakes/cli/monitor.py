@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes monitor`."""
 
 from pathlib import Path
 from typing import Annotated

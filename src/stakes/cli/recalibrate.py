@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes recalibrate`."""
 
 from pathlib import Path
 from typing import Annotated

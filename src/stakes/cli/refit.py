@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes refit`."""
 
 from pathlib import Path
 from typing import Annotated

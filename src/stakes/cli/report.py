@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes report`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes serve`."""
 
 from functools import partial
 from importlib.util import find_spec
