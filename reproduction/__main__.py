@@ -15,6 +15,7 @@ _RUN_FLAGS = (
     "Any setting of a run can be given as a flag on top of the file: `--decision-weight 0.5`, `--seed 3`, "
     "`--task.penalty 10`, `--model diffusion`, `--training.epochs 100`."
 )
+_Seconds = Annotated[float, Parameter(help="time between checkpoints")]
 _RunFolder = Annotated[Path, Parameter(help="folder of a run")]
 
 app = App(
@@ -51,7 +52,7 @@ def reproduce(
 ) -> None:
     from reproduction.reproduce import Reproduction
     from reproduction.reproduce import reproduce as run
-    from stakes.training.execution import Execution
+    from reproduction.runs.jobs import Execution
 
     wanted = Reproduction(subject, quick, model, record, figure, tables)
     sys.stdout.write(f"{run(wanted, out or wanted.folder, Execution(device, workers, quiet))}\n")
@@ -74,10 +75,10 @@ def train(
     out: Annotated[Path | None, Parameter(help="run folder; runs/NAME by default")] = None,
     device: flag.Device = "auto",
     quiet: flag.Quiet = False,
-    checkpoint_seconds: flag.Seconds = 30.0,
+    checkpoint_seconds: _Seconds = 30.0,
 ) -> None:
+    from reproduction.runs.jobs import Execution
     from reproduction.runs.sweep import parse_overrides, train_file
-    from stakes.training.execution import Execution
 
     execution = Execution(device, quiet=quiet, checkpoint_seconds=checkpoint_seconds)
     sys.stdout.write(f"{train_file(file, out, execution, parse_overrides(flags))}\n")
@@ -96,10 +97,10 @@ def sweep(
         str | None, Parameter(help="of the Ray cluster, auto or HOST:PORT; without one, a Ray is started here")
     ] = None,
     quiet: flag.Quiet = False,
-    checkpoint_seconds: flag.Seconds = 30.0,
+    checkpoint_seconds: _Seconds = 30.0,
 ) -> None:
+    from reproduction.runs.jobs import Execution
     from reproduction.runs.sweep import parse_overrides, run_sweep, sweep_from_files, sweep_on_ray
-    from stakes.training.execution import Execution
 
     named = list(takewhile(lambda word: not word.startswith("--"), files))
     if not named:
@@ -122,10 +123,10 @@ def resume(
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
-    checkpoint_seconds: flag.Seconds = 30.0,
+    checkpoint_seconds: _Seconds = 30.0,
 ) -> None:
+    from reproduction.runs.jobs import Execution
     from reproduction.runs.sweep import resume_folder
-    from stakes.training.execution import Execution
 
     sys.stdout.write(f"{resume_folder(folder, Execution(device, workers, quiet, checkpoint_seconds))}\n")
 

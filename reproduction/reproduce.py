@@ -21,6 +21,7 @@ from reproduction.plan import NOT_SHIPPED, PROGRAMS, REDUCED, SUBJECTS, PlannedS
 from reproduction.programs.reproduce import reproduce_programs
 from reproduction.report import build_report, draw_figure, draw_figures
 from reproduction.run_studies import kept_study, run_studies
+from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import portfolio_rows, score_rows, summarise
@@ -30,7 +31,6 @@ from stakes.evaluation.study import Study
 from stakes.files import locked, write_atomically
 from stakes.reports.page import Figure, write_report
 from stakes.settings import to_plain
-from stakes.training.execution import Execution
 
 # Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of
 # an AMD EPYC and on an H200 (docs/benchmarks.md); other machines differ by a factor of a few.

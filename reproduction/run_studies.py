@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from reproduction.plan import PlannedStudy
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution
 from reproduction.runs.judged import against_truth
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Point, Sweep, run_sweep
@@ -29,7 +30,6 @@ from stakes.evaluation.headroom import PolicySettings, train_policy
 from stakes.evaluation.study import Study
 from stakes.files import read_json, write_json
 from stakes.settings import canonical_text, to_plain
-from stakes.training.execution import Execution
 
 _SETTINGS = PolicySettings(epochs=200, patience=40)
 

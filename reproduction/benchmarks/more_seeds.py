@@ -19,8 +19,8 @@ from typing import Any
 from reproduction.plan import CHOICES, PlannedStudy, planned_studies
 from reproduction.publishing import portfolios_markdown
 from reproduction.run_studies import run_studies
+from reproduction.runs.jobs import Execution
 from reproduction.tables_of_results import portfolio_rows
-from stakes.training.execution import Execution
 
 WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 QUICK: Mapping[str, Any] = {"training.epochs": 2, "training.pretraining_epochs": 1, "training.validate_every": 1}

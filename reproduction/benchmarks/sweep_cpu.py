@@ -22,9 +22,9 @@ import stakes
 from benchmarks.layers import protection
 from benchmarks.replicas import paper_style
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution
 from reproduction.runs.sweep import read_sweep, run_sweep
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.training.execution import Execution
 
 BATCH, MEMBERS, WEIGHTS = 200, 10, [round(0.1 * tenth, 1) for tenth in range(1, 10)]
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import torch
 
 from reproduction.runs.folder import RunFolder, RunRecorder
+from reproduction.runs.jobs import ProgressTeller
 from reproduction.runs.settings import prepare
 from stakes.errors import CheckpointError, StakesError
 from stakes.files import locked, read_json, write_json
-from stakes.training.progress import Observer, ProgressTeller
+from stakes.training.progress import Observer
 from stakes.training.trainer import train
 
 _PATIENCE = 120.0  # seconds for a process whose parent was killed to finish its epoch and save

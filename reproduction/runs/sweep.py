@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from reproduction.runs.folder import RunFolder, is_run
+from reproduction.runs.jobs import Execution, run_jobs
 from reproduction.runs.settings import RunSettings, prepare, run_from_plain, task_data
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.tasks import find_task
@@ -22,7 +23,7 @@ from stakes.console import exit_code_of
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.settings import read_settings_file, set_dotted, shown, to_plain
-from stakes.training.execution import Execution, run_jobs, stop_on_interrupt
+from stakes.training.execution import stop_on_interrupt
 from stakes.training.progress import Display, StackDisplay
 from stakes.training.replicas import cost_structure
 from stakes.training.settings import ModelSettings
@@ -132,7 +133,7 @@ def sweep_on_ray(
     checkpoint_seconds: float = 30.0,
 ) -> Path:
     """Train a sweep on a Ray cluster, and write its table; returns the path of the table."""
-    from stakes.training.on_ray import RayExecution, connected
+    from reproduction.runs.on_ray import RayExecution, connected
 
     with connected(address, workers) as resources:
         execution = RayExecution(device, workers, quiet, checkpoint_seconds, resources)

@@ -8,10 +8,10 @@ from typing import Any
 
 from reproduction.runs import sweep
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.runs.sweep import Sweep, read_sweep, run_sweep
 from stakes.files import read_json
-from stakes.training.execution import Execution
 
 TRAINING = {"epochs": 3, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 400}
 TINY = {"task": "synthetic", "model": {"hidden": 4, "layers": 1, "noise": 2}, "training": TRAINING}

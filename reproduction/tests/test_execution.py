@@ -30,12 +30,13 @@ import reproduction.__main__
 from reproduction.runs import settings as run_settings
 from reproduction.runs import sweep
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution, ProgressTeller
 from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import read_sweep, resume_folder, run_sweep
 from reproduction.tasks import portfolio
 from stakes.errors import SettingError, StakesError
 from stakes.training import progress
-from stakes.training.execution import Execution
+from stakes.training.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +219,12 @@ def test_the_companion_can_be_an_axis(tmp_path: Path) -> None:
     assert len({row["decision"] for row in own}) == 3
     assert [bool(row["decision"]) for row in shared] == [True, False, False]
     assert all(row[name] for row in rows for name in OF_COST if name != "decision")
+
+
+def test_a_process_tells_how_far_it_is_every_quarter_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    teller = ProgressTeller(lambda line: told.append(line["epoch"]))
+    for epoch in range(1, 6):
+        monkeypatch.setattr("time.monotonic", lambda epoch=epoch: 100.0 + 0.2 * epoch)
+        teller.progressed(Progress("training", epoch, 100, 1, epoch, 0.2 * epoch, None))
+    assert told == [1, 3, 5]

@@ -25,15 +25,14 @@ import torch
 from forks import become
 
 import reproduction.__main__
-from reproduction.runs import sweep
+from reproduction.runs import on_ray, sweep
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution, ProgressTeller
+from reproduction.runs.on_ray import RayExecution, connected
 from reproduction.runs.stacks import Stack, train_stack
 from reproduction.runs.sweep import Sweep, read_sweep, run_sweep
 from stakes.errors import SettingError, StakesError
-from stakes.training import on_ray
-from stakes.training.execution import Execution
-from stakes.training.on_ray import RayExecution, connected
-from stakes.training.progress import Display, ProgressTeller
+from stakes.training.progress import Display
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="a process with a GPU cannot be forked once it has trained"),

@@ -16,10 +16,10 @@ from reproduction.plan import (
     score_choice,
 )
 from reproduction.reproduce import Effort
+from reproduction.runs.jobs import Execution
 from reproduction.study_collection import StudyKey
 from reproduction.tasks import find_task
 from stakes.errors import SettingError
-from stakes.training.execution import Execution
 from stakes.training.settings import ImplicitSettings
 
 

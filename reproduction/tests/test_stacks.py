@@ -10,10 +10,10 @@ from small_sweeps import TINY, TRAINING, planned, results, stamps
 
 from reproduction.runs import stacks
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import ProgressTeller
 from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import read_sweep
 from stakes.errors import InterruptedTraining, StakesError
-from stakes.training.progress import ProgressTeller
 from stakes.training.steps import Stepper
 
 

@@ -12,6 +12,7 @@ from forked_processes import Forked
 from small_sweeps import GRID, OF_COST, ONE, TINY, TRAINING, planned, stamps, table, written
 
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution
 from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import (
     load_sweep,
@@ -24,7 +25,6 @@ from reproduction.runs.sweep import (
 from reproduction.tasks.wind import WindTask
 from stakes.errors import SettingError, StakesError
 from stakes.files import locked, read_json, write_json
-from stakes.training.execution import Execution
 
 GRIDDED = read_sweep({**TINY, "grid": GRID})
 ROOT = Path(__file__).parents[2]

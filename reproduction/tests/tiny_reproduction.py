@@ -17,10 +17,10 @@ from reproduction.plan import SCORE_CHOICES, PlannedStudy, planned_studies
 from reproduction.runs import judged as task_forecasts
 from reproduction.runs import settings as run_settings
 from reproduction.runs import sweep
+from reproduction.runs.jobs import Execution
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.tables_of_results import summarise
 from reproduction.tasks import find_task, portfolio
-from stakes.training.execution import Execution
 
 EXECUTION = Execution("cpu", workers=1, quiet=True)
 TINY: Mapping[str, Any] = {

@@ -39,6 +39,7 @@ from kill_injection import MOMENTS, count_steps, install
 
 import reproduction.__main__
 from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import ProgressTeller
 from reproduction.runs.stacks import Stack
 from reproduction.runs.stacks import train_stack as train_stack_here
 from reproduction.runs.sweep import load_sweep, read_sweep
@@ -46,7 +47,6 @@ from stakes.errors import StakesError
 from stakes.files import read_json
 from stakes.training import processes
 from stakes.training.checkpoints import load_latest
-from stakes.training.progress import ProgressTeller
 from stakes.training.stored_models import load_tensors
 
 MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}

@@ -16,7 +16,6 @@ from refusals import refuses
 
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning, WorkerError
 from stakes.training.processes import MEMORY, Outcome, called_for_each, outcomes, stop_asked, tell
-from stakes.training.progress import Progress, ProgressTeller
 
 
 class StubbornError(Exception):
@@ -209,12 +208,3 @@ def test_a_script_shares_what_it_defines_and_takes_no_module_of_the_working_fold
     with forked(run) as process:  # the processes that it starts are interpreters of their own
         output, errors = process.communicate()
     assert (process.returncode, output, errors) == (0, "the same\n", "")
-
-
-def test_a_process_tells_how_far_it_is_every_quarter_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
-    teller = ProgressTeller(lambda line: told.append(line["epoch"]))
-    for epoch in range(1, 6):
-        monkeypatch.setattr("time.monotonic", lambda epoch=epoch: 100.0 + 0.2 * epoch)
-        teller.progressed(Progress("training", epoch, 100, 1, epoch, 0.2 * epoch, None))
-    assert told == [1, 3, 5]

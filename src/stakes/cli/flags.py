@@ -57,7 +57,6 @@ CostParameter = Annotated[
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
-Seconds = Annotated[float, Parameter(help="time between checkpoints")]
 Json = Annotated[
     bool,
     Parameter(name="--json", help="one JSON object on standard output, for machines", negative="", show_default=False),

@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes resume`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,13 +20,11 @@ def resume(
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
-    checkpoint_seconds: flag.Seconds = 30.0,
 ) -> None:
-
     from stakes.cli.output import print_fit
     from stakes.training.execution import Execution
 
-    execution = Execution(device, workers, quiet, checkpoint_seconds)
+    execution = Execution(device, workers, quiet)
     if (folder / "fit.json").is_file():
         from stakes.workflows.fit import resume_fit
 

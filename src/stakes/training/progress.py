@@ -2,9 +2,8 @@
 
 import math
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -149,13 +148,6 @@ class Display:
         else:
             sys.stderr.write(f"{sentence}\n")
 
-    def hear(self, stack: str, runs: int, line: dict[str, Any]) -> None:
-        """Show what a `ProgressTeller` told of a stack of so many runs."""
-        if "warning" in line:
-            self.warn(line["warning"])
-        else:
-            self.progressed(stack, runs, line)
-
     def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
         """Show how far a stack of so many runs is, by the fields of `Progress`."""
         if self.bars is None:
@@ -168,11 +160,6 @@ class Display:
         loss = "" if line["best_loss"] is None else f", loss {line['best_loss']:.4f}"
         text = f"{line['phase']}, {line['running']} of {runs} running{loss}, {rate:,.0f} replica-steps/s"
         self.bars.update(self.tasks[stack], description=text, total=line["epochs"], completed=line["epoch"])
-
-    def ended(self, stack: str) -> None:
-        """Take away the bar of a stack."""
-        if self.bars is not None and stack in self.tasks:
-            self.bars.remove_task(self.tasks.pop(stack))
 
 
 class StackDisplay(Observer):
@@ -198,31 +185,6 @@ def _bars() -> "Bars":
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-_SECONDS_BETWEEN_MESSAGES = 0.25
-
-
-class ProgressTeller(Observer):
-    """Tells in plain values how far a stack is."""
-
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.tell = tell
-        self._told = 0.0
-
-    def progressed(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_MESSAGES or progress.epoch == progress.epochs:
-            self._told = now
-            self.tell(asdict(progress))
-
-    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
-        for sentence in skipped:
-            self.warn(sentence)
-
-    def warn(self, sentence: str) -> None:
-        """Something the user must know."""
-        self.tell({"warning": sentence})
 
 
 _KEPT = ("phase", "epoch", "loss", "score", "decision", "energy_score", "cost", "expected_cost")

@@ -24,10 +24,10 @@ from uuid import uuid4
 import torch
 
 import stakes
+from reproduction.runs.jobs import Execution, Job, JobDisplay, ProgressTeller
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
-from stakes.training.execution import Execution, Job, stop_on_interrupt
+from stakes.training.execution import stop_on_interrupt
 from stakes.training.processes import MEMORY
-from stakes.training.progress import Display, ProgressTeller
 
 _RETRIES = 5  # of a task whose worker or node was lost
 _OBJECT_STORE = 80 << 20  # bytes of a Ray of our own, near the least it takes: results go through the folder
@@ -73,7 +73,7 @@ class RayExecution(Execution):
         return {"num_cpus": 1, "num_gpus": 1} if self.resolved_device == "cuda" else {"num_cpus": 1}
 
     def supervise(
-        self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: Display
+        self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: JobDisplay
     ) -> dict[str, str]:
         with _token(folder.resolve()) as token:
             _check_nodes(token, self, stop)
@@ -83,7 +83,7 @@ class RayExecution(Execution):
 class _Tasks:
     """The tasks of some jobs, and what they tell."""
 
-    def __init__(self, token: Path, execution: RayExecution, stop: Callable[[], bool], display: Display) -> None:
+    def __init__(self, token: Path, execution: RayExecution, stop: Callable[[], bool], display: JobDisplay) -> None:
         self.ray = _imported()
         self.token, self.execution, self.stop, self.display = token, execution, stop, display
         self.running: dict[Any, _Heard] = {}  # by their reference
