@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from stakes.errors import SettingError
+
 MISSING = "–"
 _PLAIN_DIGITS = 1e15  # above, and with more than _MOST_DECIMALS, a power of ten is easier to read
 _MOST_DECIMALS = 9
@@ -217,3 +219,19 @@ def shortened(names: Sequence[str]) -> str:
     ('h0, h1', 'h0, h1, h2, ... h23')
     """
     return ", ".join(names if len(names) <= _IN_FULL else [*names[:3], f"... {names[-1]}"])
+
+
+_DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(min|h|d|w)?", re.IGNORECASE)
+_HOURS_OF = {"min": 1 / 60, "h": 1.0, "d": 24.0, "w": 168.0}
+
+
+def duration_hours(field: str, text: str, expected: str = "hours, or a duration such as 6d, 12h, 1w") -> float:
+    """The hours that a duration such as 30min, 12h, 6d or 1w is; a plain number is of hours.
+
+    >>> duration_hours("lead", "6d"), duration_hours("lead", "1w"), duration_hours("lead", "1.5")
+    (144.0, 168.0, 1.5)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise SettingError(f"{field} must be {expected}, got {text!r}")
+    return float(match[1]) * _HOURS_OF[(match[2] or "h").lower()]

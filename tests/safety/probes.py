@@ -566,8 +566,8 @@ def fit_shared(probed: Probed) -> None:
     """A fit for a range of decision makers, with a weight that is given."""
     given = ("--decision-weight", "0.4", "--conditioned", "--epochs", "2", "--base", "none", "--no-headroom")
     probed.command("fit", *_FIT, "--cost", "shortfall:penalty=1..50", *given, "--out", "shared", *_SMALL)
-    probed.command("decide", "shared", "new.csv", "--cost-parameter", "penalty=their_penalty", "--json")
-    probed.command("evaluate", "shared", "longer.csv", "--cost-parameter", "penalty=5", "--json")
+    probed.command("decide", "shared", "new.csv", "--cost", "shortfall:penalty=@their_penalty", "--json")
+    probed.command("evaluate", "shared", "longer.csv", "--cost", "shortfall:penalty=5", "--json")
 
 
 @probe

@@ -17,19 +17,20 @@ from stakes.data.tables.layout import TableLayout
 from stakes.errors import CostError, SettingError, StakesError, TableError
 from stakes.files import read_json
 from stakes.training.execution import Execution
-from stakes.workflows.decide import DecidedCases, case_parameters, decide_fit
+from stakes.workflows.decide import DecidedCases, Told, case_parameters, decide_fit
 from stakes.workflows.evaluate import evaluate_fit
 from stakes.workflows.fit import run_fit, run_refit
 from stakes.workflows.inputs import FitRequest
 
+THEIRS = "@theirs"
 RANGED = CostSpec.parse(COST).build()
 
 
 def decided_by(
-    folder: Path, rows: pd.DataFrame, cost: str | None, levels: Sequence[float], cost_parameter: str | None = None
+    folder: Path, rows: pd.DataFrame, cost: str | None, levels: Sequence[float], told: Told = None
 ) -> DecidedCases:
     bundle = load_bundle(folder, cost=None if cost is None else CostSpec.parse(cost))
-    return decide_fit(bundle, folder, rows, cost, levels, cost_parameter=cost_parameter)
+    return decide_fit(bundle, folder, rows, cost, levels, told=told)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["conditioned", "shared"])
@@ -39,20 +40,20 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 def test_decisions_are_those_of_each_rows_own_penalty(folder: Path) -> None:
     rows = table(8)
-    decided = decided_by(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
+    decided = decided_by(folder, rows, None, [0.5], told=THEIRS).table
     np.testing.assert_allclose(decided["penalty"], rows["theirs"])
     forecaster = load_bundle(folder).forecaster
     features = rows[list(LAYOUT.features)]
     expected = forecaster.decide(features, cost_parameters={"penalty": rows["theirs"]})
     np.testing.assert_allclose(decided["action"], expected, rtol=1e-6)
     for row, penalty in enumerate(rows["theirs"]):
-        alone = decided_by(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty!r}").table
+        alone = decided_by(folder, rows, None, [0.5], told=float(penalty)).table
         np.testing.assert_allclose(decided["action"][row], alone["action"][row], rtol=1e-5)
 
 
 def test_another_cost_within_the_range_is_one_of_the_decision_makers(folder: Path) -> None:
     by_cost = decided_by(folder, table(8), "shortfall:penalty=5,unit=EUR", [0.5])
-    by_parameter = decided_by(folder, table(8), None, [0.5], cost_parameter="penalty=5")
+    by_parameter = decided_by(folder, table(8), None, [0.5], told=5.0)
     np.testing.assert_allclose(by_cost.table["action"], by_parameter.table["action"], rtol=1e-6)
     assert not by_cost.notes
 
@@ -60,15 +61,14 @@ def test_another_cost_within_the_range_is_one_of_the_decision_makers(folder: Pat
 def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> None:
     rows = table(8)
     rows.loc[[2, 5], "sun"] = np.nan
-    decided = decided_by(folder, rows, None, [0.5], cost_parameter="penalty=theirs").table
-    whole = decided_by(folder, table(8), None, [0.5], cost_parameter="penalty=theirs").table
+    decided = decided_by(folder, rows, None, [0.5], told=THEIRS).table
+    whole = decided_by(folder, table(8), None, [0.5], told=THEIRS).table
     np.testing.assert_allclose(decided["penalty"], rows["theirs"])
     known = decided["missing_features"] == ""
     assert known.sum() == 6
     np.testing.assert_allclose(decided["action"][known], whole["action"][known], rtol=1e-6)
     cheap, dear = (
-        decided_by(folder, rows, None, [0.5], cost_parameter=f"penalty={penalty}").table["action"][~known]
-        for penalty in (1, 50)
+        decided_by(folder, rows, None, [0.5], told=float(penalty)).table["action"][~known] for penalty in (1, 50)
     )
     assert (cheap > dear).all()
 
@@ -76,26 +76,21 @@ def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> No
 @pytest.mark.parametrize(
     ("told", "error", "said"),
     [
-        (None, SettingError, r"penalty from 1 to 50: say which one.*penalty=7.07.*penalty=COLUMN"),
-        ("penalty=80", CostError, "got 80"),
-        ("penalty=wind", CostError, "must lie in 1 to 50"),
-        ("penalty=price", TableError, "names the column 'price', which the table lacks"),
-        ("price=5", SettingError, "must be penalty=NUMBER or penalty=COLUMN"),
-        ("penalty", SettingError, "must be penalty=NUMBER"),
-        ("penalty=", SettingError, "must be penalty=NUMBER"),
+        (None, SettingError, r"penalty from 1 to 50: say which one.*penalty=7.07.*penalty=@COLUMN"),
+        (80.0, CostError, "got 80"),
+        ("@wind", CostError, "must lie in 1 to 50"),
+        ("@price", TableError, "names the column 'price', which the table lacks"),
     ],
 )
-def test_what_is_not_told_or_wrong_is_refused(told: str | None, error: type[StakesError], said: str) -> None:
-    refuses(error, said, decided_by, ranged_fit(True)[0], table(4), None, [0.5], cost_parameter=told)
+def test_what_is_not_told_or_wrong_is_refused(told: Told, error: type[StakesError], said: str) -> None:
+    refuses(error, said, decided_by, ranged_fit(True)[0], table(4), None, [0.5], told=told)
 
 
 def test_a_column_may_not_lack_a_value() -> None:
     rows = table(4)
     rows.loc[1, "theirs"] = np.nan
     with pytest.raises(TableError, match="column 'theirs' has no value for the case 2"):
-        decided_by(ranged_fit(True)[0], rows, None, [0.5], cost_parameter="penalty=theirs")
-    with pytest.raises(SettingError, match="is for a cost with a range"):
-        decided_by(ranged_fit(True)[0], rows, "shortfall:penalty=3", [0.5], cost_parameter="penalty=theirs")
+        decided_by(ranged_fit(True)[0], rows, None, [0.5], told=THEIRS)
 
 
 def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
@@ -103,7 +98,7 @@ def test_with_lags_the_penalty_is_that_of_the_issue_time() -> None:
     rows = pd.DataFrame({"time": times, "load": np.arange(6.0), "theirs": np.arange(6) + 2.0})
     layout = TableLayout(("load",), features=("load",), time="time", lags=(0,), lead=12)
     index = layout.inputs(rows).feature_table.index
-    values = case_parameters(RANGED, "penalty=theirs", rows, layout, index, needed=True)
+    values = case_parameters(RANGED, THEIRS, rows, layout, index, needed=True)
     assert index[0] == times[0] + pd.Timedelta(hours=12)
     assert values["penalty"].tolist() == rows["theirs"].tolist()
 
@@ -113,7 +108,7 @@ def test_cases_are_judged_for_their_own_decision_makers(folder: Path) -> None:
     spread = evaluate_fit(load_bundle(folder), folder, rows, None)
     assert "spread evenly over that range" in spread.notes[0]
     assert np.log(spread.cases["penalty"]).mean() == pytest.approx(np.log(50) / 2, abs=0.02)
-    judged = evaluate_fit(load_bundle(folder), folder, rows, None, cost_parameter="penalty=theirs")
+    judged = evaluate_fit(load_bundle(folder), folder, rows, None, told=THEIRS)
     np.testing.assert_allclose(judged.cases["penalty"], rows["theirs"])
     assert not any("spread evenly" in note for note in judged.notes)
     cases = judged.cases
@@ -182,15 +177,16 @@ def test_the_commands_take_a_parameter(tmp_path: Path, capsys: pytest.CaptureFix
     folder = str(ranged_fit(True)[0])
     table(6).to_csv(tmp_path / "new.csv", index=False)
     data = str(tmp_path / "new.csv")
-    assert main(["decide", folder, data, "--cost-parameter", "penalty=theirs", "--quiet"]) == 0
+    assert main(["decide", folder, data, "--cost", "shortfall:penalty=@theirs", "--quiet"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("row,penalty,action")
     assert len(lines) == 7
-    assert main(["evaluate", folder, data, "--cost-parameter", "penalty=5", "--block", "1", "--quiet"]) == 0
+    assert main(["evaluate", folder, data, "--cost", "shortfall:penalty=5", "--block", "1", "--quiet"]) == 0
     assert "cost" in capsys.readouterr().out
     refused = [
         ["decide", folder, data],
-        ["decide", "--members", data, "--cost", "shortfall:penalty=5", "--cost-parameter", "penalty=5"],
+        ["decide", "--members", data, "--cost", "shortfall:penalty=@theirs"],
+        ["decide", folder, data, "--cost", "shortfall:penalty=@nobodys"],
         ["decide", "--members", data, "--cost", "shortfall:penalty=1..50"],
     ]
     for arguments in refused:

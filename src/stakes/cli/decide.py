@@ -18,7 +18,7 @@ app = App(
     help_epilogue=flag.examples(
         "stakes decide load new.csv --out actions.csv",
         "stakes decide load new.csv --last",
-        "stakes decide wind customers.csv --cost-parameter penalty=their_penalty",
+        "stakes decide wind customers.csv --cost shortfall:penalty=@their_penalty",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
         "stakes decide --members big.nc --reduce 50 --cost imbalance:short=10,long=1,upper=150",
     ),
@@ -35,7 +35,6 @@ def decide(
     *,
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     cost: flag.CostWords = None,
-    cost_parameter: flag.CostParameter = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
     reduce: Annotated[
@@ -79,7 +78,7 @@ def decide(
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     if out is not None and out.name.lower().endswith(_GRIDS):
-        others = (folder, target, cost_parameter, reduce) != (None, None, None, None) or last
+        others = (folder, target, reduce) != (None, None, None) or last
         print_notes(_write_grid(files, cost, levels, out, others), quiet)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
@@ -90,11 +89,10 @@ def decide(
             raise SettingError(flag.ONLY_OF_MEMBERS)
         from stakes.workflows.decide import decide_with  # not needed where there are members already
 
-        result = decide_with(folder, newdata, cost, levels, last, cost_parameter=cost_parameter, **files.csv)
+        result = decide_with(folder, newdata, cost, levels, last, **files.csv)
     else:
         if folder is not None:
             raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
-        flag.refuse_cost_parameter(cost_parameter)
         from stakes.workflows.decide import decide_members
 
         spec = _cost(cost)

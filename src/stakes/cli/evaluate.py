@@ -27,7 +27,6 @@ def evaluate(
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
     cost: flag.CostWords = None,
-    cost_parameter: flag.CostParameter = None,
     target: Annotated[
         str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
     ] = None,
@@ -52,15 +51,12 @@ def evaluate(
             raise SettingError(flag.ONLY_OF_MEMBERS)
         from stakes.workflows.evaluate import evaluate_with
 
-        result = evaluate_with(
-            folder, data, outcomes, cost, block, baseline_action, cost_parameter=cost_parameter, **files.csv
-        )
+        result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, **files.csv)
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
         if outcomes is None or cost is None:
             raise SettingError(f"--members needs {'--outcomes' if outcomes is None else '--cost'} too")
-        flag.refuse_cost_parameter(cost_parameter)
         from stakes.cost_spec.spec import CostSpec
         from stakes.workflows.evaluate import evaluate_members
 

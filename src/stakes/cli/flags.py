@@ -12,6 +12,7 @@ from cyclopts import Parameter, Token
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
 from stakes.forecasting.parameters import FitSettings, RecalibratorSettings
+from stakes.text import duration_hours
 
 if TYPE_CHECKING:
     from stakes.costs.cost import Cost
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from stakes.workflows.inputs import FitRequest
     from stakes.workflows.recalibrate import RecalibrateRequest
 
+_DURATIONS = "numbers of hours, or durations such as 6d, 12h, 1w, separated by commas"
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
-    "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; or your own, "
-    "FILE.toml or FILE.py:function"
+    "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR, where @COLUMN "
+    "stands for the numbers of a table; or your own, FILE.toml or FILE.py:function"
 )
 
 
@@ -48,12 +50,6 @@ Folder = Annotated[Path, _FOLDER]
 SomeFolder = Annotated[Path | None, _FOLDER]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
 CostWords = Annotated[str | None, Parameter(help=COST_HELP)]
-CostParameter = Annotated[
-    str | None,
-    Parameter(
-        help="of a fit whose cost has a range: whose decision it is, such as penalty=5, or penalty=COLUMN of the table"
-    ),
-]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
@@ -78,12 +74,6 @@ Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself b
 def examples(*lines: str) -> str:
     """The end of a command's help."""
     return "Examples:\n\n```\n" + "\n".join(lines) + "\n```"
-
-
-def refuse_cost_parameter(told: str | None) -> None:
-    """Raise where members are given, whose cost has no range."""
-    if told is not None:
-        raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {told!r} besides --members")
 
 
 def names(text: str | None) -> tuple[str, ...]:
@@ -130,12 +120,18 @@ def _whole_number_of(field: str, text: str) -> int:
         raise SettingError(f"{field} must be auto or a whole number, got {text!r}") from None
 
 
-def number_or_name(_: str, text: str) -> float | str:
-    """A number of hours, or the column that has them."""
+def hours_or_name(field: str, text: str) -> float | str:
+    """A duration in hours, or the column that has them."""
     try:
-        return float(text)
-    except ValueError:
+        return duration_hours(field, text)
+    except SettingError:
         return text
+
+
+def durations_of(field: str, text: str | None) -> tuple[float, ...]:
+    """The hours in "0, 6h, 1d"; none in "none"."""
+    parts = () if text == "none" else names(text)
+    return tuple(duration_hours(field, part, _DURATIONS) for part in parts)
 
 
 # Flags made of settings: one for each field, with its text in the docstring as help; lists are typed as text
@@ -146,7 +142,7 @@ _READERS: tuple[tuple[Any, Callable[[str, str], Any]], ...] = (
     (tuple[GridPoint, ...], _points),
     (float | Literal["auto"], lambda field, text: number_of(field, text, "auto or a number")),
     (int | Literal["auto"], _whole_number_of),
-    (str | float | None, number_or_name),
+    (str | float | None, hours_or_name),
 )
 
 
@@ -276,9 +272,10 @@ class _FitFlags:
     cost: Annotated[str, Parameter(help=COST_HELP)]
     time: Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")] = None
     lags: Annotated[
-        str | None, Parameter(help="hours before the issue time whose columns are features, such as 0,6,24")
+        str | None,
+        Parameter(help="ages of the columns that are features, before the issue time: hours, or such as 0d,6d,1w"),
     ] = None
-    lead: Annotated[float | None, Parameter(help="hours from the issue time to the target")] = None
+    lead: Annotated[str | None, Parameter(help="from the issue time to the target: hours, or such as 1d")] = None
     features: Annotated[str | None, Parameter(help="columns to forecast from; all of numbers by default")] = None
     known: Annotated[
         str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
@@ -297,8 +294,8 @@ class _FitFlags:
         layout = {
             "targets": names(self.target),
             "time": self.time,
-            "lags": numbers_of("lags", self.lags),
-            "lead": self.lead,
+            "lags": durations_of("lags", self.lags),
+            "lead": None if self.lead is None else duration_hours("lead", self.lead),
             "baseline_action": self.baseline_action,
             **{name: names(getattr(self, name)) for name in ("features", "known", "calendar")},
         }

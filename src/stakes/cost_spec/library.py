@@ -24,7 +24,7 @@ COMMON_KEYS = (*RISK_KEYS, *UNIT_KEYS)
 
 
 ParameterValue = float | str | tuple[float, ...] | ParameterRange
-"""A number, a text, numbers of which each outcome has one, or a range of which each case has one."""
+"""A number, a text such as "@margin" for a column, numbers one an outcome, or a range of which each case has one."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,11 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 }
 
 
+def column_of(value: object) -> str | None:
+    """The column that a parameter such as "@margin" stands in; None for any other value."""
+    return value[1:] if isinstance(value, str) and value.startswith("@") and value != "@" else None
+
+
 def cost_names() -> dict[str, str]:
     """The costs of the library and one line about each."""
     return {name: kind.line for name, kind in _KINDS.items()}
@@ -147,7 +152,7 @@ def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -
 
     def read(key: str, value: ParameterValue) -> ParameterValue:
         is_range = isinstance(value, str) and ".." in value and name in _KINDS and not takes_text(name, key)
-        return ParameterRange.parse(str(value)) if is_range else value
+        return ParameterRange.parse(str(value)) if is_range and not column_of(value) else value
 
     return {key: read(key, value) for key, value in parameters.items()}
 
@@ -184,10 +189,10 @@ def _argument(value: ParameterValue) -> Any:
     return torch.tensor(value, dtype=torch.float64)
 
 
-def _require_range(name: str, key: str) -> None:
+def _require_range(name: str, key: str, what: str) -> None:
     if key not in _KINDS[name].ranges:
         known = ", ".join(f"{each}:{word}" for each, kind in _KINDS.items() for word in kind.ranges)
-        raise CostError(f"the parameter {key} of the cost {name} cannot be a range; those that can are {known}")
+        raise CostError(f"the parameter {key} of the cost {name} cannot be {what}; those that can are {known}")
 
 
 def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: tuple[str, ...]) -> None:
@@ -197,8 +202,9 @@ def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: t
             raise CostError(f"the cost {name} has no parameter {key!r}{hint}")
         if isinstance(value, tuple) and takes_a_number_each(name, key) and value:
             continue
-        if isinstance(value, ParameterRange):
-            _require_range(name, key)
+        if isinstance(value, ParameterRange) or (column_of(value) and not takes_text(name, key)):
+            if isinstance(value, ParameterRange) or not takes_a_number_each(name, key):
+                _require_range(name, key, "a column" if isinstance(value, str) else "a range")
             continue
         expected = "text" if takes_text(name, key) else "a number"
         if not isinstance(value, str if expected == "text" else int | float) or isinstance(value, bool):

@@ -18,6 +18,7 @@ from stakes.cost_spec.library import (
     COMMON_KEYS,
     UNIT_KEYS,
     ParameterValue,
+    column_of,
     library_cost,
     require_library_name,
     takes_a_number_each,
@@ -281,7 +282,7 @@ class CostSpec:
             if self.program is not None or not self.recorded:  # else `from_record` adds it
                 self._complete_program()
         elif not self.is_own:
-            self.build()  # which refuses what makes no cost
+            self.of_rows(dict.fromkeys(self.columns, 1.0)).build()  # which refuses what makes no cost
         elif not (self.sha256 or self.recorded):
             object.__setattr__(self, "sha256", file_hash(self.path))
 
@@ -338,6 +339,11 @@ class CostSpec:
 
     def build(self) -> Cost:
         """The cost itself; for a user's own this executes the file that was named."""
+        if self.columns:
+            raise CostError(
+                f"the parameter {next(iter(self.columns))} of the cost {self.name} is a column: only the rows of a "
+                f"table have it, as in a fit with --series; give a number, got {self}"
+            )
         if not self.is_own:
             return with_risk(self.name, self._plain_cost(), self.parameters)
         if self.recorded:
@@ -360,6 +366,16 @@ class CostSpec:
         """The parameter that is a range; None where none is."""
         ranges = {key: value for key, value in self.parameters.items() if isinstance(value, ParameterRange)}
         return next((RangedParameter(key, value) for key, value in ranges.items()), None)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The parameters that each row has in a column of its table, and these columns."""
+        values = {} if self.is_own or self.is_program else self.parameters
+        return {key: column for key, value in values.items() if (column := column_of(value))}
+
+    def of_rows(self, values: Mapping[str, ParameterValue]) -> "CostSpec":
+        """The cost with other values for some parameters, such as the number of one row for a column."""
+        return replace(self, parameters={**self.parameters, **values}) if values else self
 
     def at(self, value: float | None = None) -> "CostSpec":
         """The cost of one of the decision makers in its range; itself where there is none."""
@@ -456,8 +472,8 @@ def _value(name: str, key: str, word: str, own: bool) -> ParameterValue:
     """A number, or several where each outcome may have one; or text, where it is expected and in a user's own cost."""
     if takes_text(name, key) or (own and key not in ("lower", "upper") and not _is_number(word)):
         return word
-    if ".." in word and not own and not name.endswith(".toml"):
-        return word  # a range, which the spec reads
+    if (".." in word or word.startswith("@")) and not own and not name.endswith(".toml"):
+        return word  # a range or a column, which the spec reads
     words = word.split("/") if _may_be_each(name, key) else [word]
     numbers = tuple(_key_number(name, key, each.strip(), word) for each in words)
     return numbers if len(numbers) > 1 else numbers[0]

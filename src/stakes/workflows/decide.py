@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from stakes.cost_spec.library import column_of
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, user_cost_errors
 from stakes.costs.parameter_column import RangedParameter, ranged_parameter
@@ -97,10 +98,30 @@ def _smaller(least: float, most: float) -> bool:
 
 
 Floats = NDArray[np.float64]
+Told = float | str | None
+
+
+def ranged_cost(folder: Path, cost: str | None) -> "tuple[str | CostSpec | None, Told]":
+    """The cost to open a folder with, and whose decision it is where the fit has a range and the cost a value in it.
+
+    That is one number for all cases, or @COLUMN of the table.
+    """
+    from stakes.artifacts.folder import errors_name, read_manifest  # not needed where there are members already
+
+    if cost is None:
+        return None, None
+    given, record = CostSpec.parse(cost), read_manifest(folder).cost
+    with errors_name(folder):
+        kept = given if record is None else CostSpec.from_record(record)
+    ranged = kept.ranged
+    told = None if ranged is None or given.name != kept.name else given.parameters.get(ranged.name)
+    if ranged is None or not isinstance(told, float | str) or not (isinstance(told, float) or column_of(told)):
+        return given, None
+    return given.of_rows({ranged.name: ranged.range}), told
 
 
 def case_parameters(
-    cost: Cost, told: str | None, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]", *, needed: bool
+    cost: Cost, told: Told, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]", *, needed: bool
 ) -> dict[str, Floats] | None:
     """The parameter of each case, (N,), by its name; None where nothing is told, and need not be.
 
@@ -108,20 +129,18 @@ def case_parameters(
     """
     ranged = ranged_parameter(cost)
     if ranged is None:
-        if told is not None:
-            raise SettingError(f"--cost-parameter is for a cost with a range, got {told!r}; --cost gives other numbers")
         return None
     if told is None:
         if needed:
             raise SettingError(
-                f"the cost has {_from_to(ranged)}: say which one, as in --cost-parameter {ranged.name}="
-                f"{ranged.range.middle:.3g}, or --cost-parameter {ranged.name}=COLUMN for a column of the table"
+                f"the cost has {_from_to(ranged)}: say which one by --cost, as in {ranged.name}="
+                f"{ranged.range.middle:.3g}, or {ranged.name}=@COLUMN for a column of the table"
             )
         return None
-    name, sign, word = (part.strip() for part in told.partition("="))
-    if name != ranged.name or not sign or not word:
-        raise SettingError(f"--cost-parameter must be {ranged.name}=NUMBER or {ranged.name}=COLUMN, got {told!r}")
-    return {name: _values(ranged, word, table, layout, index)}
+    values = np.full(len(index), told) if isinstance(told, float) else _column(told[1:], table, layout, index)
+    if len(values):
+        ranged.require_inside(float(values.min()), float(values.max()))
+    return {ranged.name: values}
 
 
 def spread_note(cost: Cost) -> tuple[str, ...]:
@@ -131,29 +150,15 @@ def spread_note(cost: Cost) -> tuple[str, ...]:
         return ()
     return (
         f"the cost has {_from_to(ranged)}: the cases are spread evenly over that range, one decision maker each, see "
-        f"the column {ranged.name} of the cases; --cost-parameter {ranged.name}=... says which one",
+        f"the column {ranged.name} of the cases; {ranged.name}=... in --cost says which one",
     )
-
-
-def _values(
-    ranged: RangedParameter, word: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]"
-) -> Floats:
-    try:
-        values = np.full(len(index), float(word))
-    except ValueError:
-        values = _column(word, table, layout, index)
-    if len(values):
-        ranged.require_inside(float(values.min()), float(values.max()))
-    return values
 
 
 def _column(name: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]") -> Floats:
     known = [str(column) for column in table.columns]
     if name not in known:
-        raise TableError(
-            f"--cost-parameter names the column {name!r}, which the table lacks; {did_you_mean(name, known)}"
-        )
-    numbers = column_numbers(table, [name], "--cost-parameter")[:, 0]
+        raise TableError(f"the cost names the column {name!r}, which the table lacks; {did_you_mean(name, known)}")
+    numbers = column_numbers(table, [name], "cost")[:, 0]
     if layout.time is None:
         values = numbers[index.to_numpy(np.int64) - 1]  # data rows count from 1
     else:
@@ -162,7 +167,7 @@ def _column(name: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Inde
         known_at = pd.DatetimeIndex(column_times(table, layout.time))
         values = np.asarray(pd.Series(numbers, known_at).reindex(times), dtype=np.float64)
     if len(lacking := np.flatnonzero(~np.isfinite(values))):
-        raise TableError(f"--cost-parameter: column {name!r} has no value for the case {index[int(lacking[0])]}")
+        raise TableError(f"the cost: column {name!r} has no value for the case {index[int(lacking[0])]}")
     return values
 
 
@@ -207,7 +212,7 @@ def decide_fit(
     cost: str | None,
     levels: Sequence[float],
     last: bool = False,
-    cost_parameter: str | None = None,
+    told: Told = None,
 ) -> DecidedCases:
     """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn."""
     from stakes.workflows.missing_features import decidable_rows  # not needed where there are members already
@@ -215,15 +220,15 @@ def decide_fit(
     layout, price = bundle.layout_of(folder), bundle.forecast.cost
     rows = decidable_rows(folder, bundle, layout, table, last)
     index = rows.features.index
-    given = case_parameters(price, cost_parameter, table, layout, index, needed=True)
+    given = case_parameters(price, told, table, layout, index, needed=True)
     (parameter,) = given.values() if given else (None,)
     members = rows.sample(bundle.forecast, given)
     decided = decision_table(price, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
-    told = bundle.cost_spec.outcome_notes(price, layout.targets) if cost and bundle.cost_spec else ()
+    words = bundle.cost_spec.outcome_notes(price, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
-        *told,
+        *words,
         *table_notes(bundle.known, layout, table, rows.quality),
         *decision_notes(price, decided, members),
     )
@@ -352,23 +357,16 @@ def decide_with(
     levels: Sequence[float],
     last: bool = False,
     *,
-    cost_parameter: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> DecidedCases:
     """The actions for new data, or for new forecasts, by a fit or a recalibration."""
-    from stakes.artifacts.folder import open_folder  # not needed where there are members already
+    from stakes.artifacts.folder import open_folder  # likewise
 
-    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    words, told = ranged_cost(folder, cost)
+    opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
     if opened.kind == "fit":
-        return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, cost_parameter)
+        return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, told)
     from stakes.workflows.recalibrate import decide_recalibrated
 
-    refuse_cost_parameter(cost_parameter)
     return decide_recalibrated(opened, data, cost, levels, last, **csv)
-
-
-def refuse_cost_parameter(cost_parameter: str | None) -> None:
-    """Raise where a recalibration or members are given, whose cost has no range."""
-    if cost_parameter is not None:
-        raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {cost_parameter!r}")

@@ -42,7 +42,7 @@ from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
-from stakes.workflows.decide import part_of_fit_notes, refuse_cost_parameter, unlike_fit_notes
+from stakes.workflows.decide import Told, part_of_fit_notes, ranged_cost, unlike_fit_notes
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
@@ -273,7 +273,7 @@ def evaluate_fit(
     block: int | None = None,
     sha256: str | None = None,
     baseline_action: str | None = None,
-    cost_parameter: str | None = None,
+    told: Told = None,
 ) -> Evaluation:
     """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known."""
     from stakes.workflows.decide import case_parameters, spread_note
@@ -282,14 +282,14 @@ def evaluate_fit(
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
     cost_of_fit = bundle.forecast.cost
-    given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.feature_table.index, needed=False)
+    given = case_parameters(cost_of_fit, told, table, layout, cases.feature_table.index, needed=False)
     with user_cost_errors(cost_of_fit):
         judgement = judge_forecast(bundle.forecast, cases, given)
     block = block or judgement.block
-    told = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
+    words = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *bundle.notes,
-        *told,
+        *words,
         *(spread_note(cost_of_fit) if given is None else ()),
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),
@@ -326,18 +326,17 @@ def evaluate_with(
     block: int | None = None,
     baseline_action: str | None = None,
     *,
-    cost_parameter: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> Evaluation:
     """What the decisions of a fit or a recalibration were worth where outcomes are known."""
-    opened, csv = open_folder(folder, cost), {"separator": separator, "encoding": encoding}
+    words, told = ranged_cost(folder, cost)
+    opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
     if opened.kind == "recalibration":
         from stakes.workflows.recalibrate import evaluate_recalibrated
 
-        refuse_cost_parameter(cost_parameter)
         return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
     table, sha256 = read_table(data, **csv), content_digest(data)
-    return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, cost_parameter)
+    return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, told)

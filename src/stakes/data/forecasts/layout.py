@@ -85,7 +85,7 @@ class ForecastLayout(ForecastFormat):
     Attributes:
         outcomes: column of what happened, or several, one a target
         issued: column of the times at which forecasts were made; issued, init_time, ... are found
-        lead: hours from then to the outcome: a column, or a number for all of them
+        lead: from then to the outcome: a column of hours, or a number or duration such as 1d for all of them
         features: columns of whatever else was known when a forecast was made
         today: column of the action that was taken, to compare with, or of each part
         own_file: whether the forecasts have a file of their own
