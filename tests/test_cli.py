@@ -24,7 +24,7 @@ def python(*words: str) -> str:
 
 
 COMMANDS = "fit decide evaluate recalibrate monitor report check-cost backtest refit serve demo"
-COMMANDS += " resume data value"
+COMMANDS += " resume data value implied-cost"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.evaluation.ensembles import evaluate as evaluate
     from stakes.evaluation.ensembles import evaluate_table as evaluate_table
     from stakes.evaluation.headroom import headroom as headroom
+    from stakes.evaluation.implied_cost import ImpliedCost as ImpliedCost
+    from stakes.evaluation.implied_cost import implied_cost as implied_cost
     from stakes.evaluation.intervals import paired_difference as paired_difference
     from stakes.evaluation.selection import frontier as frontier
     from stakes.evaluation.value import ValueCurve as ValueCurve
@@ -98,6 +100,7 @@ _HOME = {
     "DiffusionSettings": "training.settings",
     "EnergyScore": "scores.scoring_rules",
     "ImbalanceCost": "costs.scalar_costs",
+    "ImpliedCost": "evaluation.implied_cost",
     "ImplicitModel": "models.implicit",
     "ImplicitSettings": "training.settings",
     "InteriorPoint": "programs.interior_point",
@@ -144,6 +147,7 @@ _HOME = {
     "evaluate_table": "evaluation.ensembles",
     "frontier": "evaluation.selection",
     "headroom": "evaluation.headroom",
+    "implied_cost": "evaluation.implied_cost",
     "limit_prices": "programs.scenario_program",
     "load_bundle": "artifacts.fits",
     "load_record": "data.records",

@@ -1,0 +1,344 @@
+"""Which cost parameter past actions behave as if they had: the first-order condition, read backwards.
+
+An action of least expected cost has E[c'(a, Y; p)] = 0, whatever was known when it was taken (Elliott, Komunjer and
+Timmermann, 2005). The parameter p at which that holds for the actions taken and what happened is the implied one, and
+those at which it cannot be rejected are its interval.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from stakes.costs.cost import Cost, action_parts, require_cost, user_cost_errors
+from stakes.costs.member_weights import mean_of_members
+from stakes.costs.parameter_column import RangedParameter, ranged_parameter, with_parameter
+from stakes.data.case_table import checked_times
+from stakes.errors import CostError, NonFiniteError, ShapeError
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, block_length
+from stakes.text import count_text, interval_text, number_text
+
+Floats = NDArray[np.float64]
+_GRID = 49  # values of a range at which the condition is looked at
+_HALVINGS = 20  # between two of them
+_SHARES: list[float] = np.linspace(0, 1, _GRID).tolist()
+_LITTLE = 1e-9  # of the largest derivative: what changes less does not depend on the parameter
+_OTHER_PRICE = {"underage": "overage", "short": "long"}  # prices of too little, and of too much
+
+
+@dataclass(frozen=True)
+class ImpliedCost:
+    """Which value of a cost parameter past actions behave as if they had.
+
+    Attributes:
+        parameter: The name of the parameter.
+        value: Its implied value; NaN where the actions do not tell.
+        low: The lower end of its 95 % interval, from blocks of neighbouring cases; the end of the range where values
+            below it are not rejected either.
+        high: The upper end, likewise.
+        reason: Why the actions do not tell a value; empty where they do.
+        cases: How many actions tell: those strictly between the bounds.
+        at_bounds: How many are at a bound, which tell nothing here.
+        by_forecast: The value, with its interval, at which the forecast that was there calls for these actions; None
+            without a forecast.
+        by_size: The values that the lower and the higher half of the actions imply, where these differ by more than
+            chance, so that no one number explains all actions; None otherwise.
+        ties: The share of the outcomes that equal the action.
+        other_price: The price of the opposite error, where `value` is best told as a multiple of it; None otherwise.
+    """
+
+    parameter: str
+    value: float
+    low: float
+    high: float
+    reason: str
+    cases: int
+    at_bounds: int
+    by_forecast: Difference | None = None
+    by_size: tuple[float, float] | None = None
+    ties: float = 0.0
+    other_price: float | None = None
+
+    @property
+    def identified(self) -> bool:
+        """Whether the actions tell a value."""
+        return not self.reason
+
+    @property
+    def sentence(self) -> str:
+        """What the actions say, in words."""
+        left_out = f" {count_text(self.at_bounds, 'action')} at a bound left out." if self.at_bounds else ""
+        if not self.identified:
+            return f"The actions do not tell {self.parameter}: {self.reason}.{left_out}"
+        told = f"{self._told(Difference(self.value, self.low, self.high))}, by {count_text(self.cases, 'action')}."
+        if self.by_forecast is not None:
+            told += f" By the forecast: {self._amounts(self.by_forecast)}."
+        if self.by_size is not None:
+            low, high = (number_text(value / (self.other_price or 1.0), 3) for value in self.by_size)
+            told += f" No one number explains all actions: the lower half says {low}, the higher half {high}."
+        return told + left_out
+
+    def _told(self, implied: Difference) -> str:
+        amounts = self._amounts(implied)
+        if self.other_price is None:
+            return f"The actions behave as if {self.parameter} were {amounts}"
+        return f"The actions behave as if being short cost {amounts} times as much as being long"
+
+    def _amounts(self, implied: Difference) -> str:
+        mean, low, high = (each / (self.other_price or 1.0) for each in implied)
+        return interval_text(mean, low, high)
+
+
+def implied_cost(
+    actions: ArrayLike,
+    outcomes: ArrayLike,
+    cost: Cost,
+    *,
+    members: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    times: Any = None,
+    block: int | Literal["auto"] = "auto",
+) -> ImpliedCost:
+    """Which value of a cost parameter past actions behave as if they had, with its interval.
+
+    >>> import numpy as np, stakes
+    >>> random = np.random.default_rng(0)
+    >>> known = random.normal(50, 10, size=3000)
+    >>> demand = known + 5 * random.normal(size=3000)
+    >>> stock = known + 5 * 0.8416  # the 80 % quantile of what can be known: too few cost 4 times as much as too many
+    >>> cost = stakes.NewsvendorCost(stakes.ParameterRange(0.1, 100), 1.0, 0.0, 200.0)
+    >>> implied = stakes.implied_cost(stock, demand, cost)
+    >>> implied.low < 4 < implied.high, round(implied.value, 1)
+    (True, 4.0)
+
+    Args:
+        actions: What was done, (N,), in the order of time.
+        outcomes: What happened, (N,) or (N, D).
+        cost: A cost of one number, one of whose parameters is a range: the values that are looked at.
+        members: The forecast that was there, members (N, M) or (N, M, D), for what it calls for; None for none.
+        weights: What each member weighs, (M,); None where all count alike.
+        times: When the outcomes happened, (N,); None where it is not known.
+        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+    """
+    action, outcome, given = _checked(actions, outcomes, cost, members)
+    ranged = ranged_parameter(cost)
+    assert ranged is not None
+    size = block_length(len(action), checked_times(times, len(action)), block)
+    inner = _interior(with_parameter(cost, ranged.name, ranged.range.middle), action)
+    other = getattr(cost, _OTHER_PRICE.get(ranged.name, ""), None)
+    about = {
+        "parameter": ranged.name,
+        "cases": int(inner.sum()),
+        "at_bounds": int((~inner).sum()),
+        "other_price": float(other) if isinstance(other, int | float) else None,
+    }
+
+    def untold(reason: str) -> ImpliedCost:
+        return ImpliedCost(value=math.nan, low=math.nan, high=math.nan, reason=reason, **about)  # type: ignore[arg-type]
+
+    if not inner.any():
+        return untold("all of them are at a bound")
+    if inner.sum() < LEAST_BLOCKS * size:
+        return untold(f"{inner.sum()} of them between the bounds, in blocks of {size}, are too few")
+    if float(np.ptp(action[inner])) <= _LITTLE * float(np.abs(action).max()):
+        return untold("they never vary, and a habit cannot be told from a choice")
+    condition = _Condition(cost, ranged, action, outcome[None], inner, size)
+    found, reason = condition.solved()
+    if reason:
+        return untold(reason)
+    by_forecast = None
+    if given is not None:
+        shares = None if weights is None else _relative(weights)
+        drawn, why = _Condition(cost, ranged, action, given.movedim(1, 0), inner, size, shares).solved()
+        by_forecast = None if why else drawn
+    value, low, high = found
+    return ImpliedCost(
+        value=value,
+        low=low,
+        high=high,
+        reason="",
+        by_forecast=by_forecast,
+        by_size=condition.by_size(value),
+        ties=condition.ties,
+        **about,  # type: ignore[arg-type]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Condition:
+    """E[c'(a, Y; p)] = 0 as a function of p, from the left and from the right, where outcomes may equal actions."""
+
+    cost: Cost
+    ranged: RangedParameter
+    action: Floats  # (N,)
+    outcome: Tensor  # (M, N, D)
+    inner: NDArray[np.bool_]  # which cases are judged, (N,)
+    block: int
+    weights: Tensor | None = None
+    _known: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def slopes(self, share: float) -> tuple[Floats, Floats]:
+        """The derivative of the cost at each action from below and from above, (N,), NaN at a bound."""
+        if share not in self._known:
+            own = with_parameter(self.cost, self.ranged.name, self._value(share))
+            sides = (np.nextafter(self.action, -np.inf), np.nextafter(self.action, np.inf))
+            self._known[share] = tuple(np.where(self.inner, self._slope(own, side), np.nan) for side in sides)  # type: ignore[assignment]
+        return self._known[share]
+
+    def _slope(self, cost: Cost, action: Floats) -> Floats:
+        with user_cost_errors(cost), torch.enable_grad():
+            taken = torch.from_numpy(action.copy())[:, None].requires_grad_()
+            paid = mean_of_members(cost(taken, self.outcome), self.weights, 0)
+            if not paid.requires_grad:
+                raise CostError(f"the cost {cost} must depend on the action by torch's functions, and has no slope")
+            (slope,) = torch.autograd.grad(paid.sum(), taken)
+        return np.asarray(slope[:, 0].numpy())
+
+    def _value(self, share: float) -> float:
+        return float(self.ranged.range.at(torch.tensor(share, dtype=torch.float64)))
+
+    def _mean(self, share: float) -> float:
+        return float(np.nanmean(np.stack(self.slopes(share))))
+
+    def held(self, share: float) -> bool:
+        """Whether the condition cannot be rejected at this value."""
+        below, above = (
+            each.interval()
+            for each in Resampling(len(self.action), block=self.block).means(
+                np.stack(self.slopes(share))[:, None, None]
+            )
+        )
+        return below.low <= 0 <= above.high
+
+    @property
+    def ties(self) -> float:
+        """How many of the outcomes equal the action."""
+        below, above = self.slopes(0.5)
+        return float((np.abs(above - below) > _LITTLE * np.nanmax(np.abs(above)))[self.inner].mean())
+
+    def solved(self) -> tuple[Difference, str]:
+        """The value with its interval, or why there is none."""
+        nowhere, ranged = Difference(math.nan, math.nan, math.nan), self.ranged
+        words = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
+        size = max(float(np.nanmax(np.abs(self.slopes(share)[0]))) for share in (0.0, 1.0))
+        means = [self._mean(share) for share in _SHARES]
+        if np.ptp(means) <= _LITTLE * size:
+            return nowhere, "what one unit more would have cost does not depend on it at these outcomes"
+        if len(roots := self._roots()) > 1:
+            return nowhere, f"several values of {words} fit them"
+        if not roots:
+            return nowhere, f"they are {'higher' if means[0] > 0 else 'lower'} than any {words} calls for"
+        (root,) = roots
+        ends = [self._end(root, _SHARES[::-1]), self._end(root, _SHARES)]
+        return Difference(*(self._value(share) for share in (root, *ends))), ""
+
+    def _end(self, root: float, shares: list[float]) -> float:
+        """How far the values go on that are not rejected, from the root through shares of the range in this order."""
+        inside = root
+        for share in shares:
+            if (share - root) * (shares[-1] - root) > 0:
+                if not self.held(share):
+                    return self._boundary(inside, share, self.held)
+                inside = share
+        return inside
+
+    def _roots(self) -> list[float]:
+        """Where the condition holds, as shares of the range."""
+        above = [self._mean(share) > 0 for share in _SHARES]
+        turns = [place for place in range(_GRID - 1) if above[place] != above[place + 1]]
+
+        def as_at(turn: int) -> Callable[[float], bool]:
+            return lambda share: (self._mean(share) > 0) == above[turn]
+
+        return [self._boundary(_SHARES[turn], _SHARES[turn + 1], as_at(turn)) for turn in turns]
+
+    def _boundary(self, inside: float, outside: float, holds: Callable[[float], bool]) -> float:
+        """Where it ceases to hold, between a share where it does and another; that one where it holds there too."""
+        if inside == outside or holds(outside):
+            return outside
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        return inside
+
+    def by_size(self, value: float) -> tuple[float, float] | None:
+        """What the lower and the higher half of the actions imply, where that differs by more than chance.
+
+        Whether the slope at the value goes with the action is tested, less what choosing the value took away.
+        """
+        share = float(self.ranged.range.share(torch.tensor(value, dtype=torch.float64)))
+        step = 1e-4 if share < 0.5 else -1e-4
+        slope, moved = (np.stack(self.slopes(at)).mean(0) for at in (share, share + step))
+        steepness = moved - slope
+        size = np.where(self.inner, self.action, np.nan)
+        if not np.nansum(steepness):
+            return None
+        centre = float(np.nansum(size * steepness) / np.nansum(steepness))
+        with_size = ((size - centre) * slope)[None, None, None]
+        (tested,) = Resampling(len(self.action), block=self.block).means(with_size)
+        if not tested.interval().significant:
+            return None
+        middle = float(np.nanmedian(size))
+        halves = [self.inner & (self.action <= middle), self.inner & (self.action > middle)]
+        apart = [
+            _Condition(self.cost, self.ranged, self.action, self.outcome, half, self.block, self.weights)._roots()
+            for half in halves
+            if half.any()
+        ]
+        if [len(roots) for roots in apart] != [1, 1]:
+            return None
+        return self._value(apart[0][0]), self._value(apart[1][0])
+
+
+def _relative(weights: ArrayLike) -> Tensor:
+    """Weights (M, 1) of members that lie on the first axis, 1 in the mean."""
+    numbers = np.asarray(weights, dtype=np.float64)
+    if numbers.ndim != 1 or not (numbers >= 0).all() or not numbers.sum() > 0:
+        raise ShapeError(f"weights must be one for each member, (M,), not negative, got shape {numbers.shape}")
+    return torch.from_numpy(numbers / numbers.mean())[:, None]
+
+
+def _interior(cost: Cost, action: Floats) -> NDArray[np.bool_]:
+    lower, upper = (float(bound) for bound in (cost.lower, cost.upper))
+    if ((action < lower) | (action > upper)).any():
+        raise CostError(
+            f"actions must lie between lower {lower:g} and upper {upper:g} of the cost, got {action.min():g} to "
+            f"{action.max():g}"
+        )
+    return (action > lower) & (action < upper)
+
+
+def _checked(
+    actions: ArrayLike, outcomes: ArrayLike, cost: Cost, members: ArrayLike | None
+) -> tuple[Floats, Tensor, Any]:
+    """Actions (N,), outcomes (N, D) and members (N, M, D) or None."""
+    require_cost(cost)
+    taken, seen = np.asarray(actions, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
+    taken = taken[:, 0] if taken.ndim == 2 and taken.shape[1] == 1 else taken
+    if taken.ndim != 1 or not len(taken):
+        raise ShapeError(f"actions must be one number a case, (N,), got shape {taken.shape}")
+    if seen.ndim not in (1, 2) or len(seen) != len(taken):
+        raise ShapeError(f"outcomes must be of the {len(taken)} cases of the actions, got shape {seen.shape}")
+    seen = seen.reshape(len(seen), -1)
+    if action_parts(cost, seen.shape[1]) != 1:
+        raise CostError(f"cost must decide about one number, got {type(cost).__name__} with an action of several parts")
+    if ranged_parameter(cost) is None:
+        raise CostError(
+            f"cost must have a parameter that is a range, as in ShortfallCost(ParameterRange(1, 50)), got {cost}"
+        )
+    drawn = None
+    if members is not None:
+        values = np.asarray(members, dtype=np.float64)
+        values = values[..., None] if values.ndim == 2 else values
+        if values.ndim != 3 or (len(values), values.shape[2]) != seen.shape:
+            raise ShapeError(f"members must be (N, M) or (N, M, D) of the {len(taken)} cases, got shape {values.shape}")
+        drawn = torch.from_numpy(values.copy())
+    for name, each in (("actions", taken), ("outcomes", seen), ("members", None if drawn is None else drawn.numpy())):
+        if each is not None and not np.isfinite(each).all():
+            raise NonFiniteError(f"{name} must be finite, got {int((~np.isfinite(each)).sum())} that are not")
+    return taken, torch.from_numpy(seen.copy()), drawn
