@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from reproduction.runs.evaluations import METRICS_VERSION, Assessment, place_of_task
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Sweep, read_sweep, with_overrides
-from reproduction.studies import METRICS_VERSION, Assessment, place_of_task
 from reproduction.study_collection import StudyKey
 from reproduction.tasks import find_task
 from reproduction.tasks.task import KnownTruth, Task
@@ -81,21 +81,43 @@ def score_choice(name: str) -> ScoreChoice | None:
 
 
 MAIN = "main"
+PAPER_STEPS = 200  # of projected gradient descent where forecasts are evaluated
 SUBJECTS = ("synthetic", "wind", "frost", "portfolio")
 PROGRAMS = "programs"
 """A further subject, decisions with many parts, which has its own methods and its own page."""
 
+_CHAIN: Mapping[str, Any] = {"model.chain_steps": 10, "model.chain_gradient": 3}
+
 CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    MAIN: ("our main settings", {}),
-    "epsilon": ("the denoiser predicts epsilon, as the paper says, not v", {"model.prediction": "epsilon"}),
-    "epsilon_signal": (
-        "epsilon, and the decision term weighted by alpha-bar",
-        {"model.prediction": "epsilon", "model.decision_weighting": "signal"},
+    MAIN: ("the paper's settings, read literally", {}),
+    "improved": (
+        "the denoiser predicts v, and the noise schedule is scaled to T = 100",
+        {"model.prediction": "v", "model.endpoints": "scaled"},
     ),
-    "raw_schedule": ("DDPM's noise schedule unscaled at T = 100", {"model.endpoints": "raw"}),
+    "scaled_schedule": ("epsilon, and the noise schedule scaled to T = 100", {"model.endpoints": "scaled"}),
+    "signal": ("the decision term weighted by alpha-bar", {"model.decision_weighting": "signal"}),
     "biased_score": ("the biased estimator of the energy score", {"training.score_estimator": "biased"}),
     "debiased": ("the debiased decision score", {"training.decision_estimator": "debiased"}),
     "more_members": ("30 members in training instead of 10", {"training.members": 30}),
+    "structured": ("structured members in training", {"model.structured": True}),
+    "keep_last": ("the weights of the last epoch, without early stopping", {"training.keep": "last"}),
+    "projected_gradient": (
+        "actions by 50 steps of projected gradient descent in training, 200 in the evaluation",
+        {"training.solver": "projected_gradient"},
+    ),
+    "late_cutoff": ("a power curve that falls later, P(20 m/s) = 0.98", {"task.cutoff_sharpness": 2.0}),
+    "rolling": ("seven test years, 2015 to 2021, each with the 15 years before the last one to train", {}),
+    "rolling_nora10": ("six test years off Norway, 1974 to 1979", {"task.record": "wind_nora10"}),
+    "chain": ("the decision looks through the last 3 of 10 steps of the reverse chain", _CHAIN),
+    "chain_score": (
+        "the decision looks through the chain by its score function",
+        {**_CHAIN, "model.chain_gradient": 0},
+    ),
+    "diffusion_dfl": (
+        "the cost alone through all 10 steps of the chain, as Diffusion-DFL: a rival",
+        {**_CHAIN, "model.chain_gradient": 10},
+    ),
+    "tail_crps": ("energy score + threshold-weighted CRPS, a rival", {"training.companion": "tail_crps"}),
     "decision_alone": ("the decision loss alone (weight 1)", {}),
     "crps_of_total": ("energy score + CRPS of the total, a rival", {"training.companion": "crps_of_total"}),
     "variogram": ("energy score + variogram score, a rival", {"training.companion": "variogram"}),
@@ -165,14 +187,19 @@ def _digest(task: Task) -> str:
 
 
 _WEEK = 28  # cases, six hours apart
-_DIFFUSION_CHOICES = ("epsilon", "epsilon_signal", "raw_schedule", "biased_score", "debiased", "more_members")
+# How many seeds each grid has is fixed here, before the first run.
+_DIFFUSION_CHOICES: tuple[str, ...] = ("scaled_schedule", "signal", "biased_score", "debiased", "more_members")
+_DIFFUSION_CHOICES += ("structured", "keep_last", "projected_gradient", "chain", "chain_score", "diffusion_dfl")
+_RIVALS_ON_ONE_SITE = ("tail_crps", "decision_alone")
 _IMPLICIT_CHOICES = {
-    "wind": ("biased_score", "debiased", "more_members", "decision_alone"),
+    "wind": ("biased_score", "debiased", "more_members", "late_cutoff", "projected_gradient"),
     "frost": ("biased_score", "debiased", "more_members"),
 }
 _RIVALS = ("crps_of_total", "variogram")
 _SHORT_PATIENCE = {"training.patience": 200}  # of other choices and records: the best epoch is near 100
-_FULL = {"synthetic": {}, "wind": {"training.batch": 1024}, "frost": {"training.batch": 1024}}
+_LARGE_BATCH = {"training.batch": 1024}  # which the paper does not state
+_FULL = {"synthetic": {}, "wind": _LARGE_BATCH, "frost": _LARGE_BATCH}
+_OF_DIFFUSION = {"training.validation_draws": 16, "training.validation_members": 10}
 _ASSESSMENTS = {
     "synthetic": Assessment(200, group="data_seed"),
     "wind": Assessment(500, "penalty", block=_WEEK),
@@ -185,12 +212,22 @@ _ASSESSMENTS = {
     "new_york_load": Assessment(200, "short", block=42, validation=True),
 }
 _FEWER: Mapping[str, Mapping[str, Sequence[float]]] = {  # the grid on which the other choices are judged
-    "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
+    "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "task.data_seed": (0,)},
     "wind": {"decision_weight": (0.0, 0.5, 0.9), "task.penalty": (5.0,)},
-    "frost": {"decision_weight": (0.0, 0.3, 0.9), "task.false_alarm_ratio": (0.3, 0.5)},
+    "frost": {"decision_weight": (0.0, 0.3, 0.9), "task.false_alarm_ratio": (0.3, 0.5), "seed": (0, 1, 2)},
 }
+_GRIDS: Mapping[tuple[str, str, str], Mapping[str, Sequence[float]]] = {  # of single studies
+    ("synthetic", "diffusion", "improved"): {},
+    ("frost", "diffusion", MAIN): {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)},
+    ("frost", "diffusion", "chain"): {
+        "decision_weight": (0.0, 0.3, 0.9),
+        "task.false_alarm_ratio": (0.5,),
+        "seed": (0, 1, 2),
+    },
+}
+_ROLLING = {"rolling": tuple(range(2015, 2022)), "rolling_nora10": tuple(range(1974, 1980))}
 _FEWER_WEIGHTS = {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)}
-_ALONE = {"decision_weight": (0.0, 0.9, 1.0)}
+_ALONE = {"decision_alone": (0.0, 0.9, 1.0), "diffusion_dfl": (0.0, 1.0)}
 
 
 def planned_studies(
@@ -209,11 +246,15 @@ def planned_studies(
     if model is not None and model not in models:
         raise SettingError(f"there is no model {model!r}; {did_you_mean(model, models)}")
     planned = [_with_tables(study, tables) for subject in subjects for study in _PLANS[subject](record)]
-    chosen = [study for study in planned if model in (None, study.model) or study.model == "policy"]
+    chosen = [study for study in planned if model in (None, study.model) or _is_rival_of_portfolios(study)]
     if not chosen:
         raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
     ordered = sorted(chosen, key=lambda study: study.choice != MAIN)
     return [_quick(study) for study in ordered if study.choice in _quick_choices(study)] if quick else ordered
+
+
+def _is_rival_of_portfolios(study: PlannedStudy) -> bool:
+    return study.model == "policy" and study.subject == "portfolio"
 
 
 def _with_tables(study: PlannedStudy, folder: str | None) -> PlannedStudy:
@@ -225,7 +266,9 @@ def _with_tables(study: PlannedStudy, folder: str | None) -> PlannedStudy:
 def _synthetic(record: str | None) -> list[PlannedStudy]:
     if record is not None:
         raise SettingError("the synthetic task has no record: --record is for wind and frost")
-    return _with_choices(PlannedStudy("synthetic", "synthetic", "diffusion"), _DIFFUSION_CHOICES)
+    diffusion = PlannedStudy("synthetic", "synthetic", "diffusion")
+    studies = _with_choices(diffusion, ("improved", *_DIFFUSION_CHOICES, *_RIVALS_ON_ONE_SITE))
+    return [*studies, _fewer(_main(replace(diffusion, model="gaussian"))), _main(replace(diffusion, model="policy"))]
 
 
 def _on_record(task: str, record: str | None) -> list[PlannedStudy]:
@@ -233,24 +276,49 @@ def _on_record(task: str, record: str | None) -> list[PlannedStudy]:
     implicit, diffusion = (PlannedStudy(task, task, model, settings=own) for model in ("implicit", "diffusion"))
     if record is not None:
         return [_less_patient(_main(implicit)), _less_patient(_main(diffusion))]
+    through_chain = ("chain",) if task == "frost" else ()
     return [
-        *_with_choices(implicit, _IMPLICIT_CHOICES[task]),
-        *_with_choices(diffusion, ("epsilon", "epsilon_signal", "raw_schedule")),
+        *_with_choices(implicit, (*_IMPLICIT_CHOICES[task], *_RIVALS_ON_ONE_SITE)),
+        *_with_choices(diffusion, ("improved", *through_chain)),
+        *([_rolling(implicit, choice) for choice in _ROLLING] if task == "wind" else []),
+        _less_patient(_fewer(_main(replace(implicit, model="gaussian")))),
+        _fewer(_main(replace(implicit, model="policy"))),
     ]
 
 
 def _main(study: PlannedStudy) -> PlannedStudy:
-    settings = {**_FULL.get(study.task, {}), **study.settings}
-    return replace(study, settings=settings, assessment=_ASSESSMENTS[study.task])
+    of_model = _OF_DIFFUSION if study.model == "diffusion" and study.subject != "portfolio" else {}
+    settings = {**_FULL.get(study.task, {}), **of_model, **study.settings}
+    grid = {**_GRIDS.get((study.task, study.model, MAIN), {}), **study.grid}
+    return replace(study, settings=settings, grid=grid, assessment=_ASSESSMENTS[study.task])
 
 
 def _with_choices(study: PlannedStudy, choices: Sequence[str]) -> list[PlannedStudy]:
     main = _main(study)
-    others = []
-    for choice in choices:
-        grid = {**_FEWER.get(study.task, {}), **(_ALONE if choice == "decision_alone" else {})}
-        others.append(_less_patient(replace(main, choice=choice, grid=grid)))
-    return [main, *others]
+    others = [_less_patient(_fewer(replace(main, choice=choice))) for choice in choices]
+    return [main, *(_through_projection(each) for each in others)]
+
+
+def _fewer(study: PlannedStudy) -> PlannedStudy:
+    """On the grid of the other choices."""
+    known = _GRIDS.get((study.task, study.model, study.choice)) if study.choice != MAIN else None
+    grid = dict(_FEWER[study.task] if known is None else known)
+    if study.choice in _ALONE:
+        grid["decision_weight"] = _ALONE[study.choice]
+    return replace(study, grid=grid)
+
+
+def _through_projection(study: PlannedStudy) -> PlannedStudy:
+    if study.choice != "projected_gradient":
+        return study
+    return replace(study, assessment=replace(study.assessment, solver_steps=PAPER_STEPS))
+
+
+def _rolling(study: PlannedStudy, choice: str) -> PlannedStudy:
+    """Every test year as a data set of its own."""
+    grid = {**_FEWER["wind"], "task.test_year": _ROLLING[choice]}
+    assessment = replace(_ASSESSMENTS["wind"], group="test_year")
+    return _less_patient(replace(_main(study), choice=choice, grid=grid, assessment=assessment))
 
 
 def _less_patient(study: PlannedStudy) -> PlannedStudy:
@@ -345,10 +413,12 @@ _QUICK_BESIDE = {"decision_weight": (0.0, 0.3), "seed": (0, 1)}  # rivals, and f
 
 
 def _quick_choices(study: PlannedStudy) -> tuple[str, ...]:
+    if study.subject != "portfolio" and study.model not in ("implicit", "diffusion"):
+        return ()
     if study.subject == "portfolio":
         return (MAIN, *_RIVALS, "pointwise", ScoreChoice("pointwise", SHUFFLED).name)
     if study.task == "synthetic":
-        return (MAIN, "epsilon", "raw_schedule", "debiased")
+        return (MAIN, "improved")
     return (MAIN, "debiased", "decision_alone") if study.model == "implicit" else (MAIN,)
 
 
@@ -361,13 +431,14 @@ def _quick(study: PlannedStudy) -> PlannedStudy:
     settings = {**study.settings, **_QUICK_SETTINGS[study.task]}
     members = 100 if study.subject != "portfolio" else 50
     if study.model == "diffusion":
-        settings["model.steps"] = 25
-        members = 60 if study.subject != "portfolio" else 20
+        members = 40
+        if study.subject == "portfolio":
+            settings["model.steps"], members = 25, 20
     grids = _QUICK_GRIDS if study.choice == MAIN else _QUICK_CHOICE_GRIDS
     beside = study.choice != MAIN or study.settings.get("task.sites", 60) != 60
     grid = {**study.grid, **grids.get(study.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
     if study.assessment.shuffled:
         grid["decision_weight"] = (0.0,)
-    if study.choice == "decision_alone":
-        grid["decision_weight"] = _ALONE["decision_weight"]
+    if study.choice in _ALONE:
+        grid["decision_weight"] = _ALONE[study.choice]
     return _with_members(replace(study, settings=settings, grid=grid), members)

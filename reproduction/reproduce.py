@@ -80,8 +80,9 @@ def expected_effort(planned: Sequence[PlannedStudy], execution: Execution) -> Ef
         some = next(iter(runs.values()), None)
         if some is None:
             continue
-        trained = len(runs) * _training_members(some) / _TRAINED[device, study.model]
-        sampled = len(runs) * _sampled_members(some, study.assessment.members) / _SAMPLED[device, study.model]
+        kind = "diffusion" if study.model == "diffusion" else "implicit"
+        trained = len(runs) * _training_members(some) / _TRAINED[device, kind]
+        sampled = len(runs) * _sampled_members(some, study.assessment.members) / _SAMPLED[device, kind]
         processes = execution.processes if device == "cpu" else 1
         seconds += (trained + sampled) / processes
         data = task_data(some.task)

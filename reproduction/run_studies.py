@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from reproduction.plan import PlannedStudy
-from reproduction.runs.folder import RunFolder
-from reproduction.runs.jobs import Execution
-from reproduction.runs.judged import against_truth
-from reproduction.runs.settings import task_data
-from reproduction.runs.sweep import Point, Sweep, run_sweep
-from reproduction.studies import (
+from reproduction.runs.evaluations import (
     Assessment,
     MetricArrays,
     ProgressListener,
-    assess,
-    build_study,
+    against_truth,
     evaluate_runs,
     place_of_task,
 )
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.jobs import Execution
+from reproduction.runs.settings import task_data
+from reproduction.runs.sweep import Point, Sweep, run_sweep
+from reproduction.studies import assess, build_study
 from reproduction.study_collection import Studies
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.console import StatusLines

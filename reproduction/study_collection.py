@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from stakes.errors import StudyError
-from stakes.evaluation.study import Study
+
+if TYPE_CHECKING:
+    from stakes.evaluation.study import Study
 
 
 @dataclass(frozen=True, order=True)
@@ -21,15 +24,15 @@ class StudyKey:
 
 
 @dataclass(frozen=True)
-class Studies(Mapping[StudyKey, Study]):
+class Studies(Mapping[StudyKey, "Study"]):
     """The studies that were evaluated, of which a figure or a claim takes those it needs.
 
     Asking for one that is not there raises a `StudyError` that names it.
     """
 
-    by_key: Mapping[StudyKey, Study] = field(default_factory=dict)  # the studies
+    by_key: "Mapping[StudyKey, Study]" = field(default_factory=dict)  # the studies
 
-    def __getitem__(self, key: StudyKey) -> Study:
+    def __getitem__(self, key: StudyKey) -> "Study":
         if key not in self.by_key:
             raise StudyError(f"this reproduction has no study {key}")
         return self.by_key[key]
@@ -43,6 +46,6 @@ class Studies(Mapping[StudyKey, Study]):
     def __len__(self) -> int:
         return len(self.by_key)
 
-    def find(self, task: str, model: str, choice: str = "main", sites: int | None = None) -> Study:
+    def find(self, task: str, model: str, choice: str = "main", sites: int | None = None) -> "Study":
         """The study whose key has these four parts."""
         return self[StudyKey(task, model, choice, sites)]

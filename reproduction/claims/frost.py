@@ -35,7 +35,7 @@ from stakes.evaluation.intervals import Sampled, defined_mean
 from stakes.evaluation.study import Study
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members")
-_DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
+_DIFFUSION = ("main", "improved", "chain")
 _LOW, _MIDDLE, _HIGH = 0.3, 0.5, 0.9
 _FLAT = 2.0  # per cent
 _COLLAPSE = -10.0  # per cent of the spread

@@ -31,7 +31,8 @@ from stakes.evaluation.study import Study
 MODE_DEVIATIONS = {"calm": 0.2, "hazard": 0.4}
 """The true standard deviations of the two modes, by the region in which each lies."""
 
-_CHOICES = ("main", "epsilon", "epsilon_signal", "raw_schedule", "biased_score", "debiased", "more_members")
+_CHOICES: tuple[str, ...] = ("main", "improved", "scaled_schedule", "signal", "biased_score", "debiased")
+_CHOICES += ("more_members", "structured", "keep_last", "projected_gradient", "chain", "chain_score")
 _MIDDLE = 0.5
 _PEAK = 0.6  # w(x) above which x lies at a peak
 _STILL_WRONG = 0.01  # of the range of actions: a mean error above it is a blind spot

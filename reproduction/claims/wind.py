@@ -32,8 +32,9 @@ from reproduction.tasks.wind import WindTask
 from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import RegionBy, Study
 
-_IMPLICIT = ("main", "biased_score", "debiased", "more_members")
-_DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
+_IMPLICIT = ("main", "biased_score", "debiased", "more_members", "late_cutoff", "projected_gradient")
+_POOLED = ("rolling", "rolling_nora10", *_IMPLICIT)  # of which the first that is there gives the verdict
+_DIFFUSION = ("main", "improved")
 _PENALTY = 5.0  # the paper's main lambda
 _MIDDLE, _HIGH = 0.5, 0.9
 _FLAT = 2.0  # per cent

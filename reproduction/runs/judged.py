@@ -7,87 +7,23 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from torch import Tensor
 
+from reproduction.runs.evaluations import known_of_test_cases, sampled_members, task_metrics
 from reproduction.runs.folder import RunFolder, RunState
 from reproduction.runs.settings import RunSettings, task_data
-from reproduction.tasks.task import KnownTruth, Task
 from stakes.artifacts.folder import words_for
-from stakes.costs.cost import outcome_total
-from stakes.data.case_table import CaseTable
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
-from stakes.evaluation.metrics import Assessor, Metrics
-from stakes.models.sample_model import SampleModel
 from stakes.reports.drawing import LOOKS, figure_of_panels, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
 from stakes.reports.report import REPORT
 from stakes.reports.tables import settings_table
-from stakes.scores.decision_score import climatology_action
-from stakes.settings import canonical_text, to_plain
+from stakes.settings import to_plain
 from stakes.text import amount_text, count_text, interval_text, number_text
 from stakes.workflows.evaluate import Evaluation, alarms_of
-
-_TRUTHS: dict[str, Any] = {}
-
-
-def sampled_members(model: SampleModel, cases: CaseTable, members: int, seed: int, device: str = "cpu") -> Tensor:
-    """Members (N, M, D) with fresh noise for every case."""
-    generator = torch.Generator(device).manual_seed(seed)
-    return model.sample(cases.features.to(device), members, generator)
-
-
-def task_metrics(task: Task, cases: CaseTable, members: Tensor) -> Metrics:
-    """The metrics (N,) of forecasts for the cost and regions of a task, and against the truth where it is known."""
-    metrics = Assessor(task.cost, task.regions)(members, cases.outcome.to(members.device))
-    if isinstance(task, KnownTruth):
-        metrics |= against_truth(task, cases, metrics["action"].cpu()[:, None])
-    return metrics
-
-
-def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
-    """What is known of the test cases without any forecast, each (N,).
-
-    The outcome, what the constant action that was best for the training outcomes costs, and `observed_NAME` for every
-    region; the time, the only feature and the truth where there are such.
-    """
-    data = task_data(task)
-    test, cost = data.test, task.cost
-    climatology = climatology_action(cost, data.train.outcome).expand(len(test), -1)
-    values: dict[str, NDArray[Any]] = {
-        "outcome": outcome_total(cost, test.outcome).numpy(),
-        "climatology_cost": cost(climatology, test.outcome).numpy(),
-    }
-    values |= {f"observed_{name}": region(test.outcome).numpy() for name, region in task.regions.items()}
-    if test.times is not None:
-        values["time"] = test.times
-    if test.features.shape[1] == 1:
-        values["feature"] = test.features[:, 0].numpy()
-    if isinstance(task, KnownTruth):
-        values["true_action"] = truth_of(task, test).action[:, 0].numpy()
-    if hasattr(task, "true_power"):
-        values["true_spread"] = cast(Any, task).true_power(test.features).std(-1).numpy()
-    return values
-
-
-def against_truth(task: KnownTruth, test: CaseTable, action: Tensor) -> dict[str, Tensor]:
-    """The regret of actions under the true distribution, and how far they are from its best ones, each (N,)."""
-    truth = truth_of(task, test)
-    return {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
-
-
-def truth_of(task: Any, test: CaseTable) -> Any:
-    """What the true distribution says of the test cases, kept for the runs that follow."""
-    key = canonical_text(to_plain(task))
-    if key not in _TRUTHS:
-        if len(_TRUTHS) > 8:
-            _TRUTHS.clear()
-        _TRUTHS[key] = task.truth(test.features)
-    return _TRUTHS[key]
 
 
 @dataclass(frozen=True, eq=False)

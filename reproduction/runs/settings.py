@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from reproduction.gaussian import GaussianSettings
 from reproduction.tasks import find_task, task_types
 from reproduction.tasks.task import Task, TaskData
 from stakes.argument_checks import require_count, require_decision_weight
@@ -28,7 +29,7 @@ from stakes.training.stored_models import load_models, model_keys, state_layout
 WEIGHTS = "weights.safetensors"
 
 MODELS: Mapping[str, type[ModelSettings]] = {
-    kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings)
+    kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings, GaussianSettings)
 }
 _REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
 
@@ -58,7 +59,7 @@ class RunSettings:
         if self.decision_weight:
             return self
         task = self.task if "total" in score_weights(self.training.score) else _with_default_cost(self.task)
-        training = replace(self.training, companion="decision", decision_member_count=None)
+        training = replace(self.training, companion="decision", decision_member_count=None, solver="exact")
         return replace(self, task=task, training=training)
 
     @property

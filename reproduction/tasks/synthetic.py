@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from reproduction.tasks.task import (
+    LITERAL_DIFFUSION,
     PaperSettings,
     TaskData,
     Truth,
@@ -19,7 +20,7 @@ from reproduction.tasks.task import (
 from stakes.argument_checks import require_count, require_positive
 from stakes.costs.scalar_costs import ProtectionCost
 from stakes.evaluation.metrics import Region, region_between
-from stakes.training.settings import DiffusionSettings, TrainingSettings
+from stakes.training.settings import TrainingSettings
 
 _MEANS = (0.0, 2.5)
 _DEVIATIONS = (0.2, 0.4)
@@ -40,7 +41,7 @@ class SyntheticTask:
     name: ClassVar[str] = "synthetic"
     cost_parameters: ClassVar[tuple[str, ...]] = ("false_alarm_ratio",)
     paper: ClassVar[PaperSettings] = PaperSettings(
-        models=(DiffusionSettings(),),
+        models=(LITERAL_DIFFUSION,),
         training=TrainingSettings(batch=200),
         grid={
             "decision_weight": (*(tenth / 10 for tenth in range(10)), 0.95),

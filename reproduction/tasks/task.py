@@ -68,6 +68,10 @@ class Task(Protocol):
         ...
 
 
+LITERAL_DIFFUSION = DiffusionSettings(prediction="epsilon", endpoints="raw")
+"""The diffusion model as the paper says: it predicts epsilon, on DDPM's linear schedule at T = 100."""
+
+
 def only_outcome(outcome: Tensor) -> Tensor:
     """The value of a case with a single outcome."""
     return outcome.squeeze(-1)

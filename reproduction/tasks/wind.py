@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from reproduction.tasks.task import (
+    LITERAL_DIFFUSION,
     PaperSettings,
     Periods,
     TaskData,
@@ -18,16 +19,19 @@ from reproduction.tasks.task import (
     require_record,
     years_of_file,
 )
+from stakes.argument_checks import require_count
 from stakes.costs.scalar_costs import PowerCurve, WindDispatchCost
 from stakes.data.records import Record, load_record
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
+from stakes.errors import SettingError
 from stakes.evaluation.metrics import Region, region_between
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 _STEP_HOURS = 6
 _RAMP, _RATED, _CUT_OFF = 3.0, 15.0, 20.0  # m/s at hub height, where the paper's regions begin
 _PAPER_YEARS = consecutive_years(train=2005, validation=2020, test=2021, end=2022)
 _FILE_SHEAR = 0.143
+_YEARS, _WEEKS = 15, 52  # of training before a test year, and how many whole weeks of a year every split has
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,14 @@ class WindTask:
     """Forecast the 10 m wind speed from those now, 6 and 12 h ago; commit power a for that time.
 
     c(a, y) = -a + penalty relu(a - P(y))^2, with P the `PowerCurve`. The record of the northern North Sea has the
-    paper's years, the hindcast NORA10 earlier ones.
+    paper's years, the hindcast NORA10 earlier ones. With `test_year` the 15 years before it but one train, the year
+    before it validates, and every split has as many cases, whole weeks, in every test year.
     """
 
     name: ClassVar[str] = "wind"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = PaperSettings(
-        models=(ImplicitSettings(), DiffusionSettings()),
+        models=(ImplicitSettings(), LITERAL_DIFFUSION),
         training=TrainingSettings(pretraining_epochs=200),
         grid={
             "decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
@@ -73,11 +78,14 @@ class WindTask:
     ramp_speed: float = PowerCurve.ramp_speed  # the speed at hub height at which half the capacity is reached, in m/s
     ramp_sharpness: float = PowerCurve.ramp_sharpness  # how steeply the power rises there, per m/s
     cutoff_speed: float = PowerCurve.cutoff_speed
-    cutoff_sharpness: float = PowerCurve.cutoff_sharpness  # how steeply the power falls there, per m/s
+    cutoff_sharpness: float = 1.0  # how steeply the power falls there, per m/s: at 20 m/s it is falling already
+    test_year: int | None = None
 
     def __post_init__(self) -> None:
         require_record(self.record, tuple(_RECORDS))
         require_lead_hours(self.lead_hours, _STEP_HOURS)
+        if self.test_year is not None:
+            require_count("test_year", self.test_year)
         _ = self.cost  # which checks the rest
 
     @property
@@ -123,7 +131,11 @@ class WindTask:
         known = _RECORDS.get(self.record)
         periods = years_of_file(record, test_years=1, paper=_PAPER_YEARS) if known is None else known.periods
         rows = LaggedSeries((LaggedInput(record.columns, (0, 6, 12)),), record.columns, self.lead_hours)
-        return chronological_splits(rows, record, periods)
+        if self.test_year is None:
+            return chronological_splits(rows, record, periods)
+        year = self.test_year
+        splits = chronological_splits(rows, record, consecutive_years(year - _YEARS - 1, year - 1, year, year + 1))
+        return {name: _last(split, _WEEKS * (_YEARS if name == "train" else 1)) for name, split in splits.items()}
 
     def _record(self) -> Record:
         """The 6-hourly wind speed, the only column."""
@@ -135,3 +147,11 @@ class WindTask:
 
     def _shear(self) -> float:
         return _RECORDS[self.record].shear if self.record in _RECORDS else _FILE_SHEAR
+
+
+def _last(split: Split, weeks: int) -> Split:
+    """The last weeks of a split."""
+    rows = weeks * 7 * 24 // _STEP_HOURS
+    if len(split) < rows:
+        raise SettingError(f"test_year needs {rows} cases, its record has {len(split)}")
+    return split.rows(slice(-rows, None))

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tiny_reproduction import tiny, tiny_studies
 
 from reproduction import reproduce
-from reproduction import studies as run_evaluations
 from reproduction.plan import PlannedStudy
+from reproduction.runs import evaluations as run_evaluations
 
 _PATIENCE = 120.0  # seconds until what is waited for must have come
 

@@ -8,9 +8,9 @@ import torch
 
 from reproduction import studies as assessment
 from reproduction.plan import NOT_SHIPPED, planned_studies
+from reproduction.runs.evaluations import Assessment, place_of_run, place_of_task
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Point
-from reproduction.studies import Assessment
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import KnownTruth, TaskData
 from stakes.data.case_table import CaseTable
@@ -26,8 +26,8 @@ def made_study(points: tuple[Point, ...], settings: Assessment, choice: str = "m
     for point in points:
         run = point.run
         if run.seed < SEEDS:
-            evaluations[assessment._place_of_run(run, settings)] = _made_metrics(run, settings)
-    tasks = {assessment.place_of_task(point.run.task, settings): point.run.task for point in points}
+            evaluations[place_of_run(run, settings)] = _made_metrics(run, settings)
+    tasks = {place_of_task(point.run.task, settings): point.run.task for point in points}
     first = points[0].run
     about = {
         "task": first.task.name,

@@ -7,11 +7,12 @@ import pytest
 import torch
 from forked_processes import Forked
 
+from reproduction.runs.evaluations import Assessment, evaluate_runs
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.settings import task_data
 from reproduction.runs.stacks import train_folders
 from reproduction.runs.sweep import Point, Sweep, read_sweep
-from reproduction.studies import Assessment, assess, evaluate_runs
+from reproduction.studies import assess
 from stakes import ImplicitModel, optimal_action
 from stakes.errors import StudyError
 from stakes.evaluation.metrics import Assessor
@@ -83,7 +84,9 @@ def test_values_equal_a_direct_recomputation(study: Study, trained: Path) -> Non
         place = (point.run.decision_weight, task.false_alarm_ratio)
         wanted = Assessor(task.cost, task.regions)(*members_of(point, trained))
         for name, values in wanted.items():
-            np.testing.assert_array_equal(study.values(name, *place)[0, 0].astype(np.float32), values.numpy())
+            kept = study.values(name, *place)[0, 0].astype(np.float32)
+            coarse = name == "quantile" or name.startswith("mass_")  # kept in half precision
+            np.testing.assert_allclose(kept, values.numpy(), rtol=5e-4 if coarse else 0)
         test = task_data(task).test
         regret = task.regret(test.features, wanted["action"][:, None])
         np.testing.assert_allclose(study.values("regret", *place)[0, 0], regret, atol=1e-6)
@@ -146,7 +149,7 @@ def test_a_damaged_evaluation_is_made_again(study: Study, copied: Path, sampled:
 def test_other_settings_are_evaluated_anew(study: Study, copied: Path, sampled: list[int]) -> None:
     fewer = assess(SWEEP, copied, Assessment(members=10, parameter="false_alarm_ratio"), {})
     assert sampled == [400, 400, 400]
-    assert not any(str(name).startswith("validation_") for name in fewer.forecasts.data_vars)
+    assert not {"validation_cost", "validation_energy_score"} & set(fewer.forecasts.data_vars)
     assert not np.array_equal(fewer.values("cost", 0.0), study.values("cost", 0.0))
 
 

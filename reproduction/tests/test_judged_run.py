@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -11,13 +12,13 @@ import torch
 from golden.make_run import FOLDER, RUN
 from torch import Tensor
 
-from reproduction import studies as run_evaluations
+from reproduction.runs import evaluations as run_evaluations
 from reproduction.runs import settings as run_settings
+from reproduction.runs.evaluations import Assessment
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.judged import JudgedRun, build_run_report, judge_run
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import read_sweep
-from reproduction.studies import Assessment
 from reproduction.tasks import portfolio
 from stakes.evaluation.metrics import Assessor
 from stakes.files import read_json, write_json
@@ -105,6 +106,9 @@ class ApartModel(torch.nn.Module):
 class FakeRun:
     def model(self) -> torch.nn.Module:
         return ApartModel()
+
+    def state(self) -> SimpleNamespace:
+        return SimpleNamespace(best_epoch=3)
 
 
 def test_shuffled_members_keep_every_site_and_vary_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,8 @@ def test_every_study_is_a_sweep_with_a_baseline(subject: str, quick: bool) -> No
 
 def test_the_whole_run_has_the_grids_of_the_paper() -> None:
     for study in planned_studies(["synthetic", "wind", "frost"]):
-        if study.choice == MAIN:
+        reduced = (study.task, study.model) == ("frost", "diffusion")  # with ten seeds, on six weights
+        if study.choice == MAIN and study.model in ("implicit", "diffusion") and not reduced:
             runs = [point.run for point in study.sweep.points]
             grid = find_task(study.task).paper.grid
             assert {run.decision_weight for run in runs} == set(grid["decision_weight"])

@@ -7,7 +7,7 @@ import torch
 
 from reproduction import run_studies as policies
 from reproduction.run_studies import assess_policies
-from reproduction.studies import Assessment
+from reproduction.runs.evaluations import Assessment
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.evaluation.calibration import skill
 from stakes.evaluation.study import Study

@@ -14,7 +14,7 @@ from reproduction import run_studies as policies
 from reproduction.claims import method
 from reproduction.figures.portfolio import BASE_SCORE_FIGURES
 from reproduction.plan import SCORE_CHOICES, PlannedStudy, planned_studies
-from reproduction.runs import judged as task_forecasts
+from reproduction.runs import evaluations as task_forecasts
 from reproduction.runs import settings as run_settings
 from reproduction.runs import sweep
 from reproduction.runs.jobs import Execution

@@ -33,7 +33,7 @@ from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.trainer import fingerprint, train
 
-RESUMABLE = replace(SETTINGS, pretraining_epochs=3, validate_every=2, patience=2)
+RESUMABLE = replace(SETTINGS, pretraining_epochs=3, validate_every=2, validation_draws=1, patience=2)
 
 
 @cache

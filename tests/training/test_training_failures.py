@@ -23,9 +23,9 @@ class Fragile(ImplicitModel):
         return {**super().draw_noise(cases, members, generator), "live": torch.ones(cases)}
 
     def validation_noise(
-        self, cases: int, members: int, generator: torch.Generator | None = None
+        self, cases: int, members: int, generator: torch.Generator | None = None, draws: int = 1
     ) -> Mapping[str, Tensor]:
-        return {**super().draw_noise(cases, members, generator), "live": torch.zeros(cases)}
+        return {**super().draw_noise(cases * draws, members, generator), "live": torch.zeros(cases * draws)}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: Mapping[str, Tensor]) -> TrainingDraw:
         draw = super().training_draw(features, outcome, noise)

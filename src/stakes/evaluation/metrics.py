@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
+from stakes.actions.scalar_solvers import Solver
 from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
 from stakes.costs.cost import (
@@ -61,6 +62,7 @@ class Assessor:
     cost: Cost  # what a decision costs
     regions: Mapping[str, Region] = field(default_factory=dict)
     weights: Tensor | None = None
+    solver: Solver | None = None  # of the best actions; None takes the cost's closed form, else an exact one
 
     def __post_init__(self) -> None:
         if self.weights is not None and self.regions:
@@ -109,7 +111,9 @@ class Assessor:
         """The action that is recommended, what it costs and was expected to cost, and how it pulls at the members."""
         watched = members.clone().requires_grad_()
         with torch.enable_grad():
-            decided = realised_cost(self.cost, watched, outcome, weights=self.weights, expected=True)
+            decided = realised_cost(
+                self.cost, watched, outcome, weights=self.weights, solver=self.solver, expected=True
+            )
             (pull,) = torch.autograd.grad(decided.cost.sum(), watched)
         action, cost, expected = decided.action.detach(), decided.cost.detach(), decided.expected_cost
         assert expected is not None

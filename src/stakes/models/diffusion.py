@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from stakes.argument_checks import require_counts, require_one_of
+from stakes.argument_checks import require_count, require_counts, require_one_of
 from stakes.errors import SettingError
 from stakes.models.networks import FiLMNetwork, sinusoidal_embedding
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
@@ -65,6 +65,11 @@ class DiffusionModel(nn.Module):
         decision_weighting: How much the decision term counts at signal s: "paper" 1, "signal" s, "snr"
             min(1, s / (1 - s)).
         structured: Whether the members of a training step are structured, as in `ImplicitModel`.
+        chain_steps: From how many steps of the reverse chain the decision's members of a training step come; 0 takes
+            those of the denoiser at the step's own noise level, as the paper does. Such members are what the model
+            forecasts, but for the number of steps; they take as many passes through the network.
+        chain_gradient: Through how many of the last of these steps the decision's gradient passes; 0 passes it through
+            none but the last one, and by the score function through the distribution of the chain's states before.
 
     >>> import torch, stakes
     >>> model = stakes.DiffusionModel(features=3, outcomes=2)
@@ -84,9 +89,12 @@ class DiffusionModel(nn.Module):
         prediction: Prediction = "v",
         decision_weighting: DecisionWeighting = "paper",
         structured: bool = False,
+        chain_steps: int = 0,
+        chain_gradient: int = 3,
     ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, noise=noise)
+        require_chain(chain_steps, chain_gradient, steps)
         require_one_of("prediction", prediction, get_args(Prediction))
         require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
         self.noise = noise
@@ -94,6 +102,7 @@ class DiffusionModel(nn.Module):
         self.outcomes = outcomes
         self.prediction: Prediction = prediction
         self.decision_weighting: DecisionWeighting = decision_weighting
+        self.chain_steps, self.chain_gradient = chain_steps, chain_gradient
         self.schedule = NoiseSchedule(steps, endpoints)
         self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING, noise, hidden, layers)
         self.feature_scaling = Scaling(features)
@@ -125,6 +134,8 @@ class DiffusionModel(nn.Module):
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
         """The noise of one training step: "members" (cases, M, K), "target" (cases, D) and "time" (cases,) in [0, 1).
 
+        With `chain_steps` there is "chain" (cases, M, chain_steps (K + D)) too, that of the reverse chain.
+
         Args:
             cases: How many cases the step has.
             members: M, how many members each case gets.
@@ -132,25 +143,35 @@ class DiffusionModel(nn.Module):
         """
         like = self.outcome_scaling.mean
         draw = draw_structured if self.structured else draw_normal
+        width = self.chain_steps * (self.noise + self.outcomes)
+        chain = {"chain": draw_normal(like, cases, members, width, generator=generator)} if width else {}
         return {
+            **chain,
             "members": draw(like, cases, members, self.noise, generator=generator),
             "target": draw_normal(like, cases, self.outcomes, generator=generator),
             "time": torch.rand(cases, generator=generator, device=like.device, dtype=like.dtype),
         }
 
     def validation_noise(
-        self, cases: int, members: int, generator: torch.Generator | None = None
+        self, cases: int, members: int, generator: torch.Generator | None = None, draws: int = 1
     ) -> Mapping[str, Tensor]:
-        """The noise of a validation: that of `draw_noise`, with the noise levels evenly spread over the cases.
+        """The noise of a validation: that of `draw_noise`, with evenly spread noise levels.
+
+        All draws of a case come one after the other, (cases draws, ...), one in each of as many equal parts of the
+        noise levels; where in its part a draw lies is spread evenly over the cases.
 
         Args:
             cases: How many cases are validated.
-            members: M, how many members each case gets.
+            members: M, how many members each draw of a case gets.
             generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+            draws: How many times each case is drawn.
         """
-        noise = dict(self.draw_noise(cases, members, generator))
-        order = torch.rand(cases, generator=generator, device=noise["time"].device).argsort()
-        return noise | {"time": (order.to(noise["time"].dtype) + 0.5) / cases}
+        noise = dict(self.draw_noise(cases * draws, members, generator))
+        like = noise["time"]
+        order = torch.rand(cases, generator=generator, device=like.device).argsort()
+        within = (order.to(like.dtype) + 0.5) / cases
+        part = torch.arange(draws, device=like.device, dtype=like.dtype)
+        return noise | {"time": ((part + within[:, None]) / draws).flatten()}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """One noise level per case, t uniform on 1..T, and M denoised members of it.
@@ -166,14 +187,55 @@ class DiffusionModel(nn.Module):
         noisy = signal.sqrt() * target + (1 - signal).sqrt() * epsilon
         seen = noisy[..., None, :]  # one y_t for all members of a case
         predicted = self(seen, features, step, noise["members"])
+        score_outcome = _quantity(target, epsilon, signal, self.prediction)
+        if self.chain_steps:
+            members, likelihood = self._chain_members(features, noise["chain"])
+            whole = torch.ones_like(outcome[..., 0])
+            decided = self.outcome_scaling.restore(members)
+            return TrainingDraw(predicted, score_outcome, decided, outcome, whole, likelihood)
         denoised = _target_from(predicted, seen, signal[..., None], self.prediction)
         return TrainingDraw(
             score_members=predicted,
-            score_outcome=_quantity(target, epsilon, signal, self.prediction),
+            score_outcome=score_outcome,
             decision_members=self.outcome_scaling.restore(denoised),
             decision_outcome=outcome,
             decision_term_weight=self._decision_term_weight(signal[..., 0]),
+            member_log_likelihood=outcome[..., :0],
         )
+
+    def _chain_members(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Standardised members (..., M, D) of a chain of a few steps, and the log-likelihood (..., M) of its states.
+
+        The likelihood is given where the score function needs it, else that of no members. There the states are fixed,
+        and each is likely as q(y_s | y_t, y_0), a Gaussian around what the denoiser makes of the one before.
+        """
+        by_score = self.chain_gradient == 0
+        drawn = iter(
+            noise.split([self.outcomes, *[self.noise, self.outcomes] * (self.chain_steps - 1), self.noise], -1)
+        )
+        first_with_gradient = self.chain_steps - max(self.chain_gradient, 1)
+        taken, likelihood = 0, torch.zeros_like(noise[..., 0])
+
+        def denoise(noisy: Tensor, step: int) -> Tensor:
+            nonlocal taken
+            times = torch.full_like(features[..., 0], step)
+            followed = torch.is_grad_enabled() and (by_score or taken >= first_with_gradient)
+            with torch.set_grad_enabled(followed):
+                predicted = self(noisy, features, times, next(drawn))
+                taken += 1
+                return _target_from(predicted, noisy, self.schedule.signal[step], self.prediction)
+
+        def state(mean: Tensor, variance: Tensor) -> Tensor:
+            nonlocal likelihood
+            noisy = mean + variance.sqrt() * next(drawn)
+            if not by_score:
+                return noisy
+            noisy = noisy.detach()
+            likelihood = likelihood - ((noisy - mean) ** 2 / (2 * variance)).sum(-1)
+            return noisy
+
+        members = reverse_chain(denoise, self.schedule, lambda: next(drawn), self.chain_steps, next_state=state)
+        return members, likelihood if by_score else likelihood[..., :0]
 
     @torch.no_grad()
     def sample(
@@ -245,14 +307,23 @@ class DiffusionModel(nn.Module):
         return (signal / (1 - signal)).clamp(max=1.0)
 
 
+def require_chain(chain_steps: int, chain_gradient: int, steps: int) -> None:
+    """Raise unless a training step may run such a chain."""
+    for name, count, most in (("chain_steps", chain_steps, steps), ("chain_gradient", chain_gradient, chain_steps)):
+        require_count(name, count, least=0)
+        if chain_steps and count > most:
+            raise SettingError(f"{name} must be at most {most}, got {count}")
+
+
 def reverse_chain(
     denoise: Callable[[Tensor, int], Tensor],
     schedule: NoiseSchedule,
     normal: Callable[[], Tensor],
     steps: int | None = None,
     stochastic: bool = True,
+    next_state: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Run the chain from pure noise to y_0.
+    """Run the chain from pure noise to y_0; `next_state` may draw a stochastic step from its mean and variance.
 
     From t to s < t, with y_0 drawn and epsilon = (y_t - sqrt(s_t) y_0) / sqrt(1 - s_t):
     stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
@@ -270,7 +341,9 @@ def reverse_chain(
         epsilon = (noisy - here.sqrt() * target) / (1 - here).sqrt()
         variance = (1 - there) / (1 - here) * (1 - here / there) if stochastic else torch.zeros_like(here)
         noisy = there.sqrt() * target + (1 - there - variance).clamp(min=0).sqrt() * epsilon
-        if stochastic:
+        if next_state is not None:
+            noisy = next_state(noisy, variance)
+        elif stochastic:
             noisy = noisy + variance.sqrt() * normal()
     return denoise(noisy, times[-2])
 

@@ -176,6 +176,7 @@ class ImplicitModel(nn.Module):
             decision_members=self.outcome_scaling.restore(standardised),
             decision_outcome=outcome,
             decision_term_weight=torch.ones_like(outcome[..., 0]),
+            member_log_likelihood=outcome[..., :0],
         )
 
     @torch.no_grad()

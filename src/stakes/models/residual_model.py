@@ -39,9 +39,13 @@ class ResidualModel(nn.Module):
         """The noise of one training step, that of the model."""
         return self._inner.draw_noise(cases, members, generator)
 
-    def validation_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
+    def validation_noise(
+        self, cases: int, members: int, generator: torch.Generator | None = None, draws: int = 1
+    ) -> TrainingNoise:
         """The noise of a validation, that of the model."""
-        return cast(TrainingNoise, getattr(self.model, "validation_noise", self.draw_noise)(cases, members, generator))
+        if not hasattr(self.model, "validation_noise"):
+            return self.draw_noise(cases * draws, members, generator)
+        return cast(TrainingNoise, cast(Any, self.model).validation_noise(cases, members, generator, draws))
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """The model's own pair for the score; members and outcomes with their location for the decision."""

@@ -14,7 +14,7 @@ TrainingNoise = Mapping[str, Tensor]
 
 
 class TrainingDraw(NamedTuple):
-    """What one training step shows the objective; a tuple, so that it passes through `torch.func.vmap`.
+    """What one training step shows the objective; a tuple, which passes through `torch.func.vmap` if all are given.
 
     The score pair lives in the space that the model predicts in (standardised; for a diffusion model epsilon, v or
     the target), the decision pair in physical units.
@@ -25,6 +25,8 @@ class TrainingDraw(NamedTuple):
         decision_members: Members (..., N, D) that the decision is made from: the same ones, or more.
         decision_outcome: Outcomes (..., D) that it is paid at.
         decision_term_weight: What each case's decision term is multiplied by, (...); None leaves it as it is.
+        member_log_likelihood: How likely each decision member was, (..., N), up to a constant, with the gradient of the
+            parameters that it was drawn by; None, or of no members, where the members themselves have the gradient.
     """
 
     score_members: Tensor
@@ -32,6 +34,7 @@ class TrainingDraw(NamedTuple):
     decision_members: Tensor
     decision_outcome: Tensor
     decision_term_weight: Tensor | None = None
+    member_log_likelihood: Tensor | None = None
 
     @classmethod
     def from_samples(cls, samples: Tensor, outcome: Tensor) -> "TrainingDraw":
@@ -49,7 +52,8 @@ class SampleModel(Protocol):
     """A module that forecasts by members; features, members and outcomes are in physical units.
 
     The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`. It may also have
-    `validation_noise`, of the signature of `draw_noise`, for noise that makes validations less noisy.
+    `validation_noise`, of the signature of `draw_noise` with a number of `draws` of each case, one after the other, for
+    noise that makes validations less noisy.
     """
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:

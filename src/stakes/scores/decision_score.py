@@ -10,10 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import Solver
-from stakes.actions.solve import optimal_action, solve_action
+from stakes.actions.solve import expected_cost_of, optimal_action, solve_action
 from stakes.argument_checks import prepared_pair, require_one_of
-from stakes.costs.cost import ActionSolution, Cost, require_cost, requires_eager
-from stakes.costs.member_weights import mean_of_members, refuse_weights, relative_weights
+from stakes.costs.cost import ActionSolution, Cost, at_bounds, require_cost, requires_eager
+from stakes.costs.member_weights import (
+    mean_of_members,
+    refuse_weights,
+    relative_weights,
+    slope_and_curvature,
+    slope_of,
+)
 from stakes.costs.parameter_column import ParameterColumn, ranged_parameter, with_parameter
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
@@ -116,6 +122,31 @@ def mean_cost(
     relative = relative_weights(weights, members)
     shares = None if relative is None else relative.movedim(-1, 0)
     return mean_of_members(cost(action, members.movedim(-2, 0)), shares, 0)
+
+
+def member_influence(cost: Cost, members: Tensor, outcome: Tensor) -> Tensor:
+    """How far each member moves the realised cost, against the others' mean, (..., M), without gradient.
+
+    One more member y_m of weight 1/M moves a* by -c_a(a*, y_m) / (M H), and the realised cost by c_a(a*, y) times that;
+    the mean of the others is the baseline of a score-function gradient. Zero where the action is at a bound.
+    """
+    with torch.no_grad():
+        members = members.detach()
+        action = optimal_action(cost, members, check=False)
+        lower, upper = at_bounds(cost, action, members)
+        level, count = action[..., 0], members.shape[-2]
+        _, curvature = slope_and_curvature(expected_cost_of(cost, members, None), level)
+
+        def slopes(outcomes: Tensor, levels: Tensor) -> Tensor:
+            return slope_of(lambda each: cost(each[..., None], outcomes), levels)
+
+        of_members = slopes(members.movedim(-2, 0), level.expand(count, *level.shape)).movedim(0, -1)
+        at_outcome = slopes(outcome, level)
+        free = ~(lower | upper) & (curvature > 0)
+        scale = torch.where(free, -at_outcome / torch.where(free, curvature, 1.0), 0.0) / count
+        influence = scale[..., None] * of_members
+        others = (influence.sum(-1, keepdim=True) - influence) / (count - 1)
+        return influence - others
 
 
 _POINTS = 33  # of a range, between which the constant action is interpolated

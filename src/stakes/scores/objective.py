@@ -20,7 +20,7 @@ from stakes.argument_checks import (
 from stakes.costs.cost import Parameter
 from stakes.errors import NonFiniteError, ShapeError, StakesWarning
 from stakes.models.sample_model import TrainingDraw
-from stakes.scores.decision_score import DecisionScore
+from stakes.scores.decision_score import DecisionScore, member_influence
 from stakes.scores.mixture import score_of_draw
 from stakes.scores.scoring_rules import ScoringRule
 
@@ -259,6 +259,10 @@ class DecisionAwareObjective:
 
     def _decision_term(self, draw: TrainingDraw) -> Tensor:
         decision = self.decision(draw.decision_members, draw.decision_outcome)
+        likelihood = draw.member_log_likelihood
+        if likelihood is not None and likelihood.shape[-1] and isinstance(self.decision, DecisionScore):
+            influence = member_influence(self.decision.cost, draw.decision_members, draw.decision_outcome)
+            decision = decision + (influence * (likelihood - likelihood.detach())).sum(-1)
         return decision if draw.decision_term_weight is None else decision * draw.decision_term_weight
 
 

@@ -4,7 +4,7 @@ import copy
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast, get_type_hints
 
 import torch
@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
+from stakes.actions.scalar_solvers import ProjectedGradient
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, vector_cost
 from stakes.costs.parameter_column import ParameterColumn, with_parameter
 from stakes.costs.parameter_range import ParameterRange
-from stakes.costs.scalar_costs import PriceParameter
+from stakes.costs.scalar_costs import PriceParameter, scalar_cost
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
@@ -24,7 +25,7 @@ from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.scores.decision_score import DecisionScore, climatology_action
 from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
-from stakes.scores.scoring_rules import Estimator, ScoringRule, TotalCRPS, VariogramScore
+from stakes.scores.scoring_rules import Estimator, ScoringRule, ThresholdWeightedCRPS, TotalCRPS, VariogramScore
 from stakes.training.settings import TrainingSettings
 
 
@@ -200,6 +201,7 @@ def _weights(column: ParameterColumn, cost: Cost, outcome: Tensor) -> Tensor:
 
 _CASES_OF_CLIMATOLOGY = 1 << 12  # at most twice as many, evenly spread over the training cases
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
+_VALIDATION_DRAWS, _MOST_LEVELS = 4096, 16  # of all cases of a diffusion model, and of each at most
 _WITH_OWN_STATE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 
@@ -241,7 +243,9 @@ class _Draw(nn.Module):
     def forward(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         draw = cast(SampleModel, self.model).training_draw(features, outcome, noise)
         if draw.decision_term_weight is None:  # which neither `vmap` nor an axis of replicas can carry
-            return draw._replace(decision_term_weight=torch.ones_like(draw.decision_outcome[..., 0]))
+            draw = draw._replace(decision_term_weight=torch.ones_like(draw.decision_outcome[..., 0]))
+        if draw.member_log_likelihood is None:
+            draw = draw._replace(member_log_likelihood=draw.decision_outcome[..., :0])
         return draw
 
 
@@ -360,6 +364,16 @@ class ReplicaStack:
         return bool(getattr(self.template.model, "structured", False))
 
     @property
+    def validation_draws(self) -> int:
+        """How many times each validation case is drawn."""
+        if self.settings.validation_draws is not None:
+            return self.settings.validation_draws
+        model = self.template.model
+        if not isinstance(getattr(model, "model", model), DiffusionModel):  # which a `ResidualModel` may have inside
+            return 1
+        return min(_MOST_LEVELS, -(-_VALIDATION_DRAWS // self.validation.count))
+
+    @property
     def fair_estimator(self) -> Estimator:
         """The estimator of the energy score that is unbiased for the members there are."""
         return "across" if self.structured else "fair"
@@ -374,9 +388,17 @@ class ReplicaStack:
         if self.settings.companion == "decision":
             if self.structured and self.settings.decision_estimator == "debiased":
                 raise SettingError("decision_estimator must be plain where members are structured")
-            return DecisionScore(self.cost, self.settings.decision_estimator)
+            steps = self.settings.solver_steps
+            solver = ProjectedGradient(steps) if self.settings.solver == "projected_gradient" else None
+            return DecisionScore(self.cost, self.settings.decision_estimator, solver)
         if self.settings.companion == "crps_of_total":
             return TotalCRPS(self.cost, self.score_estimator)
+        if self.settings.companion == "tail_crps":
+            known = [scalar_cost(replica.cost) for replica in self.replicas]
+            tail, *others = {None if cost is None else cost.tail for cost in known}
+            if others or tail is None:
+                raise SettingError("companion tail_crps needs costs with one threshold, beyond which they are highest")
+            return ThresholdWeightedCRPS(*tail, estimator=self.score_estimator)
         sites = self.train.outcome.shape[-1]
         if sites < 2:
             raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")
@@ -454,17 +476,19 @@ class ReplicaStack:
         return self.column.at(shares)
 
     def noise(
-        self, cases: int, members: int, *moment: object, more: int = 0, validation: bool = False
+        self, cases: int, members: int, *moment: object, more: int = 0, validation: bool = False, draws: int = 1
     ) -> dict[str, Tensor]:
         """Noise as a pure function of seed and moment (phase, epoch, step), one set per seed: (seeds, cases, ...).
 
         The noise of `more` members comes after that of the others, which is the same without them.
         """
         model = cast(Any, self.template.model)
-        draw = getattr(model, "validation_noise", model.draw_noise) if validation else model.draw_noise
-        noise = self._stacked_noise(draw, cases, members, *moment)
+        if validation and hasattr(model, "validation_noise"):
+            noise = self._stacked_noise(partial(model.validation_noise, draws=draws), cases, members, *moment)
+        else:
+            noise = self._stacked_noise(model.draw_noise, cases * draws, members, *moment)
         if more:
-            added = self._stacked_noise(model.draw_noise, cases, more, *moment, "more members")
+            added = self._stacked_noise(model.draw_noise, cases * draws, more, *moment, "more members")
             for name, axis in self._member_axes.items():
                 noise[name] = torch.cat([noise[name], added[name]], axis)
         return noise
@@ -510,16 +534,18 @@ class ReplicaStack:
         limit: int | None = None,
         *,
         deciding: bool = False,
+        draws: int = 1,
     ) -> Iterator[tuple[TrainingDraw, Tensor]]:
-        """`draws`, each with the features (R, B, F) of its cases."""
+        """`draws`, each with the features (R, B, F) of its cases; every case may be drawn several times."""
         more = self.extra_members(members) if deciding else 0
         count = min(cases.count, limit or cases.count)
         size = max(1, _MEMBERS_AT_ONCE // (members + more))
-        noise = self.noise(count, members, phase, more=more, validation=True)
-        for start in range(0, count, size):
-            part = slice(start, min(start + size, count))
+        noise = self.noise(count, members, phase, more=more, validation=True, draws=draws)
+        for start in range(0, count * draws, size):
+            part = slice(start, min(start + size, count * draws))
+            rows = torch.arange(part.start, part.stop, device=self.device) // draws
             own_noise = {name: values[:, part][self.seed_index] for name, values in noise.items()}
-            features, outcome = (values[:, part][cases.index] for values in (cases.features, cases.outcome))
+            features, outcome = (values[:, rows][cases.index] for values in (cases.features, cases.outcome))
             yield self.draw(parameters, features, outcome, own_noise, members), features
 
     def _seeded(self, seed: int, *moment: object) -> torch.Generator:

@@ -16,12 +16,12 @@ from stakes.argument_checks import (
     require_positive,
 )
 from stakes.errors import SettingError
-from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
+from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction, require_chain
 from stakes.models.implicit import ImplicitModel
 from stakes.models.linear import LinearModel
 from stakes.scores.mixture import score_weights
 
-Companion = Literal["decision", "crps_of_total", "variogram"]
+Companion = Literal["decision", "crps_of_total", "variogram", "tail_crps"]
 """What the score is mixed with; see `TrainingSettings`."""
 
 
@@ -40,14 +40,20 @@ class TrainingSettings:
         validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
             time.
         validation_members: Members per case in validation.
+        validation_draws: How many times each validation case is drawn; of a diffusion model, at as many evenly spread
+            noise levels. None takes 1, or for a diffusion model what makes 4,096 draws of all cases, at most 16.
         patience: After so many epochs without a better validation training stops; the best weights are restored.
+        keep: Whether the weights of the "best" validation or of the "last" epoch are kept; "last" does not stop early.
         gradient_clip: The largest norm of a step's gradient; None does not clip.
         weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
         schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
         score_estimator: "fair" or "biased", as in `energy_score`.
         decision_estimator: "plain" or "debiased", as in `DecisionScore`.
+        solver: How training finds the best action: "exact", or "projected_gradient", the paper's, with `solver_steps`.
+        solver_steps: Steps of projected gradient descent.
         companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
-            of what the decision is about, and "variogram", the variogram score of the sites.
+            of what the decision is about, "variogram", the variogram score of the sites, and "tail_crps", the CRPS
+            weighted to where the cost is highest.
         score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
             such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
         decision_member_count: Members per case that the decision is made from, at least `members`, of which the score
@@ -61,19 +67,27 @@ class TrainingSettings:
     learning_rate: float = 1e-3  # adam's, at the start
     validate_every: int = 10
     validation_members: int = 50  # members per case in validation
+    validation_draws: int | None = None  # how many times each validation case is drawn
     patience: int = 600
+    keep: Literal["best", "last"] = "best"  # whose weights are kept, those of the best validation or of the last epoch
     gradient_clip: float | None = None  # the largest norm of a step's gradient; None does not clip
     weight_decay: float = 0.0  # decay of the weights, decoupled from the gradient as in AdamW
     schedule: Literal["constant", "cosine"] = "constant"
     score_estimator: Literal["fair", "biased"] = "fair"  # "fair" or "biased", as in `energy_score`
     decision_estimator: Literal["plain", "debiased"] = "plain"  # "plain" or "debiased", as in `DecisionScore`
+    solver: Literal["exact", "projected_gradient"] = "exact"  # how training finds the best action
+    solver_steps: int = 50  # of projected gradient descent
     companion: Companion = "decision"
     score: str = "energy"
     decision_member_count: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
+        for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience", "solver_steps"):
             require_count(name, getattr(self, name))
+        if self.validation_draws is not None:
+            require_count("validation_draws", self.validation_draws)
+        require_one_of("keep", self.keep, ("best", "last"))
+        require_one_of("solver", self.solver, ("exact", "projected_gradient"))
         require_count("pretraining_epochs", self.pretraining_epochs, least=0)
         require_positive("learning_rate", self.learning_rate)
         if self.gradient_clip is not None:
@@ -188,6 +202,8 @@ class DiffusionSettings:
         prediction: What the network emits, as in `DiffusionModel`.
         decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
         structured: Whether the members of a training step are structured, as in `ImplicitModel`.
+        chain_steps: How many steps of the reverse chain the decision looks through in training, as in `DiffusionModel`.
+        chain_gradient: Through how many of the last of them its gradient passes, as in `DiffusionModel`.
     """
 
     name: ClassVar[str] = "diffusion"
@@ -199,11 +215,14 @@ class DiffusionSettings:
     prediction: Prediction = "v"  # what the network emits, as in `DiffusionModel`
     decision_weighting: DecisionWeighting = "paper"
     structured: bool = False
+    chain_steps: int = 0
+    chain_gradient: int = 3
 
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers", "steps"):
             require_count(name, getattr(self, name))
         NoiseSchedule(self.steps, self.endpoints)  # which checks both
+        require_chain(self.chain_steps, self.chain_gradient, self.steps)
         require_one_of("prediction", self.prediction, get_args(Prediction))
         require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
 
@@ -225,6 +244,8 @@ class DiffusionSettings:
             self.prediction,
             self.decision_weighting,
             self.structured,
+            self.chain_steps,
+            self.chain_gradient,
         )
 
 

@@ -61,7 +61,12 @@ class Adam:
 
 _SCORE, _DECISION, _GRADIENT = 1, 2, 4
 _PARAMETERS = "parameter of the cost"  # among what a step takes, where it is a range
-_COMPANIONS = {"decision": "decision cost", "crps_of_total": "CRPS of the total", "variogram": "variogram score"}
+_COMPANIONS = {
+    "decision": "decision cost",
+    "crps_of_total": "CRPS of the total",
+    "variogram": "variogram score",
+    "tail_crps": "threshold-weighted CRPS",
+}
 
 
 @dataclass(frozen=True)

@@ -100,14 +100,17 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
 def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
     objective, members = stack.objective(scales), stack.settings.validation_members
     sums: dict[str, Tensor] = {}
-    drawn = stack.draws_with_features(parameters, stack.validation, members, "validation", deciding=scales is not None)
+    deciding, draws = scales is not None, stack.validation_draws
+    drawn = stack.draws_with_features(
+        parameters, stack.validation, members, "validation", deciding=deciding, draws=draws
+    )
     for draw, features in drawn:
         with unwatched():
             cost, charged = stack.column.cost(stack.cost, features), stack.charged(objective, features)
             values = _values(charged, cost, draw, stack.fair_estimator)
         for name, value in values.items():
             sums[name] = sums.get(name, 0.0) + value.sum(-1)
-    return {name: total / stack.validation.count for name, total in sums.items()}
+    return {name: total / (stack.validation.count * stack.validation_draws) for name, total in sums.items()}
 
 
 def _values(
@@ -340,6 +343,8 @@ class _Session:
         result.epoch = self.epoch
         result.steps = (self.settings.pretraining_epochs + self.epoch) * self.stack.steps
         due = result.replica.epochs
+        if due is None and self.settings.keep == "last":
+            due = self.settings.epochs
         if loss < (result.best_loss if due is None else math.inf):
             result.best_loss, result.best_epoch = loss, self.epoch
             self.best[index] = self.stepper.parameters[row].detach()

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import ks_2samp
 from torch import Tensor
 
-from stakes import DiffusionModel
+from stakes import DecisionAwareObjective, DecisionScore, DiffusionModel, EnergyScore, ImbalanceCost
 from stakes.errors import SettingError
 from stakes.models.diffusion import NoiseSchedule, _quantity, _target_from, reverse_chain
 
@@ -191,3 +191,51 @@ def test_validation_noise_of_diffusion_spreads_the_levels_evenly() -> None:
     assert torch.equal(first["time"], second["time"])
     torch.testing.assert_close(first["time"].sort().values, (torch.arange(50) + 0.5) / 50)
     assert not torch.equal(first["time"], first["time"].sort().values)
+
+
+def test_every_case_is_validated_at_as_many_levels_as_it_is_drawn() -> None:
+    time = DiffusionModel(1, 1).validation_noise(50, 3, torch.Generator().manual_seed(0), draws=16)["time"]
+    torch.testing.assert_close(time.sort().values, (torch.arange(800) + 0.5) / 800)
+    parts = (time.reshape(50, 16) * 16).floor()
+    assert torch.equal(parts, torch.arange(16.0).expand(50, 16)), "one in each part of the levels"
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v"])
+def test_members_of_the_chain_are_what_the_model_samples(prediction: Any) -> None:
+    torch.manual_seed(0)
+    model = DiffusionModel(1, 1, hidden=8, layers=1, prediction=prediction, chain_steps=10)
+    features, outcome = torch.rand(3, 1), torch.rand(3, 1)
+    noise = model.draw_noise(3, 4000, torch.Generator().manual_seed(1))
+    drawn = model.training_draw(features, outcome, noise).decision_members.detach()
+    sampled = model.sample(features, 4000, torch.Generator().manual_seed(2), steps=10)
+    torch.testing.assert_close(drawn.mean(1), sampled.mean(1), atol=0.1 * float(sampled.std()), rtol=0)
+    torch.testing.assert_close(drawn.std(1), sampled.std(1), atol=0.0, rtol=0.1)
+
+
+def test_the_score_function_finds_the_gradient_of_the_chain() -> None:
+    """Both gradients of the mean cost are those of one chain: through its steps, and by its likelihood."""
+    cost, cases, members = ImbalanceCost(4.0, 1.0, -9.0, 9.0), 60, 300
+    features, outcome = torch.zeros(cases, 1), torch.full((cases, 1), 0.3)
+    gradients = {}
+    for through in (4, 0):
+        torch.manual_seed(0)
+        model = DiffusionModel(
+            1, 1, noise=2, hidden=6, layers=1, endpoints="raw", chain_steps=4, chain_gradient=through
+        )
+        objective = DecisionAwareObjective(EnergyScore(), DecisionScore(cost), decision_weight=0.999999)
+        found = []
+        for seed in range(40):
+            draw = model.training_draw(
+                features, outcome, model.draw_noise(cases, members, torch.Generator().manual_seed(seed))
+            )
+            decision = objective(draw).decision
+            assert decision is not None
+            parts = torch.autograd.grad(decision.mean(), list(model.network.parameters()))
+            found.append(torch.cat([part.reshape(-1) for part in parts]))
+        stacked = torch.stack(found)
+        gradients[through] = stacked.mean(0), stacked.std(0) / 40**0.5
+    (exact, error), (estimate, noise) = gradients[4], gradients[0]
+    allowed = (error**2 + noise**2).sqrt()
+    apart = (estimate - exact).abs() / (allowed + 1e-4 * exact.abs().max())
+    assert torch.cosine_similarity(estimate, exact, 0) > 0.95
+    assert float(apart.quantile(0.9)) < 2.5

@@ -77,7 +77,7 @@ def test_a_draw_passes_through_vmap() -> None:
         assert isinstance(draw, TrainingDraw)
         return TrainingDraw(*(each / 2 for each in draw))
 
-    draw = torch.func.vmap(halved)(TrainingDraw(samples, outcome, 2 * samples, 2 * outcome, weight))
+    draw = torch.func.vmap(halved)(TrainingDraw(samples, outcome, 2 * samples, 2 * outcome, weight, samples[..., 0]))
     assert isinstance(draw, TrainingDraw)
     torch.testing.assert_close(draw.decision_members, samples)
     torch.testing.assert_close(draw.decision_term_weight, weight / 2)
