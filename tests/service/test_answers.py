@@ -270,7 +270,7 @@ def test_cases_have_features_and_outcomes(client: httpx.Client) -> None:
 def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "pending": 0}
     paths = client.get("/openapi.json").json()["paths"]
-    asked = {"/v1/decide", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table"}
+    asked = {"/v1/decide", "/v1/value", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table"}
     assert asked | {"/v1/model", "/v1/cases", "/healthz"} == set(paths)
     assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
 
@@ -345,3 +345,26 @@ def test_curves_of_a_schedule_of_one_part_and_of_aversion_to_risk(fit: Path, cos
         assert min(curve.expected_costs) == pytest.approx(curve.decision.expected_cost, rel=2e-3)
         least = curve.actions[int(np.argmin(curve.expected_costs))]
         assert least == pytest.approx(curve.decision.action, abs=0.3)
+
+
+def test_value_is_that_of_the_library(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
+    rows = table(40)
+    outcomes = rows[list(LAYOUT.targets)].to_numpy()[:, 0]
+    asks = {"features": rows[NAMES].to_dict("records"), "outcomes": outcomes.tolist(), "parameter": "short"}
+    answer = asked(client, "/v1/value", **asks, low=1, high=20, points=5, against="weight_0")
+    cost = stakes.ImbalanceCost(stakes.ParameterRange(1, 20), forecaster.cost.long, 0.0, forecaster.cost.upper)
+    drawn = {"chosen": forecaster.sample(rows[NAMES])}
+    wanted = stakes.value_curve(drawn, outcomes, cost, answer["values"])
+    np.testing.assert_allclose(answer["forecasts"][0]["cost"], wanted.cost[0], rtol=1e-6)
+    np.testing.assert_allclose(answer["climatology_cost"], wanted.climatology_cost, rtol=1e-6)
+    assert [each["forecast"] for each in answer["forecasts"]] == ["chosen", "weight_0"]
+    assert "short" in answer["sentence"]
+    posted = asked(
+        client, "/v1/value", members=[[1, 2], [3, 4]], **{**asks, "features": None, "outcomes": [1, 5]}, low=1, high=2
+    )
+    assert posted["saved_low"] == [None] * 50
+    bad = {"parameter": "shrt", "low": -1, "outcomes": [[1, 2]] * 40, "against": "chosen"}
+    fields = {"parameter": "cost.shrt", "low": "low", "outcomes": "outcomes", "against": "against"}
+    for name, value in bad.items():
+        reply = client.post("/v1/value", json={**asks, "low": 1, "high": 20, name: value})
+        assert (reply.status_code, reply.json()["error"]["field"]) == (422, fields[name])

@@ -198,9 +198,27 @@ def value_curve(
     if isinstance(forecasts, Mapping) and not forecasts:
         raise SettingError("forecasts must hold at least one forecast, got none")
     given = forecasts if isinstance(forecasts, Mapping) else {"the forecast": forecasts}
-    seen = _outcomes(outcomes, "outcomes")
-    sets = {str(name): _forecast(str(name), each, outcomes, seen) for name, each in given.items()}
     name, numbers, costs = _costs(cost, values)
+    return curve_at(name, numbers, costs, given, outcomes, past=past, times=times, sites=sites, block=block, unit=unit)
+
+
+def curve_at(
+    name: str,
+    values: ArrayLike,
+    costs: Sequence[Cost],
+    forecasts: Mapping[str, Any],
+    outcomes: Any,
+    *,
+    past: ArrayLike | None = None,
+    times: Any = None,
+    sites: ArrayLike | None = None,
+    block: int | Literal["auto"] = "auto",
+    unit: str = "",
+) -> ValueCurve:
+    """The curve over ascending values of a parameter, at each of which there is a cost."""
+    numbers = np.asarray(values, dtype=np.float64)
+    seen = _outcomes(outcomes, "outcomes")
+    sets = {str(key): _forecast(str(key), each, outcomes, seen) for key, each in forecasts.items()}
     moments = checked_times(times, len(seen))
     where = None if sites is None else np.asarray(sites)
     learned = None if past is None else (_outcomes(past, "past"), None)

@@ -113,7 +113,7 @@ class KnownRow(_Request):
     features: Row | None = Field(None, description=f"the features of the recalibration, {_FEATURES}")
 
 
-class DecideRequest(_Request):
+class RowsRequest(_Request):
     """Features to forecast from, or members of a forecast that is there already: one of both."""
 
     features: Items[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
@@ -122,8 +122,28 @@ class DecideRequest(_Request):
     known: Items[KnownRow] | None = Field(None, description="beside members, of a recalibrated forecast: one a row")
     cost: Costs = {}
     member_count: MemberCount = None
-    quantiles: Quantiles = [0.1, 0.5, 0.9]
     forecast: AskedForecast = "chosen"
+
+
+class DecideRequest(RowsRequest):
+    """Rows to decide for."""
+
+    quantiles: Quantiles = [0.1, 0.5, 0.9]
+
+
+class ValueRequest(RowsRequest):
+    """Rows whose outcomes are known, in the order of time, and the parameter of the cost over which they are judged."""
+
+    outcomes: Items[Number | Items[Number]] = Field(description="what happened: a number a row, or one for each target")
+    parameter: str = Field(max_length=100, description="which number of the cost, as /v1/model names it")
+    low: Number = Field(description="its least value")
+    high: Number = Field(description="its largest value, above `low`")
+    points: int = Field(50, ge=2, le=100, description="how many values are judged, evenly spread, both ends among them")
+    log: bool = Field(True, description="whether they are spread over the logarithm, for which `low` is positive")
+    against: ForecastName | None = Field(
+        None, description="another forecast to compare with, as /v1/model names it; null for climatology"
+    )
+    times: Items[Moment] | None = Field(None, description="when the outcomes happened, ISO, for a year's worth")
 
 
 class ForecastRequest(_Request):
@@ -274,6 +294,33 @@ class CurveAnswer(BaseModel):
 
     cost: str = Field(description=_TOLD_COST)
     curves: list[ForecastCurve] = Field(description="one for each forecast")
+
+
+class ForecastValue(BaseModel):
+    """What one forecast is worth at each value."""
+
+    forecast: str = Field(description=_TOLD_FORECAST)
+    cost: list[float] = Field(description="the mean realised cost of a row")
+    value: list[float | None] = Field(
+        description="from climatology, 0, to perfect foresight, 1; null where nothing can be gained"
+    )
+    low: list[float | None] = Field(description="the lower end of its band, which holds at all values at once")
+    high: list[float | None] = Field(description="the upper end")
+
+
+class ValueAnswer(BaseModel):
+    """The value of forecasts over a parameter of the cost."""
+
+    parameter: str = Field(description="of the cost")
+    values: list[float] = Field(description="of the parameter, ascending; all lists are in this order")
+    forecasts: list[ForecastValue] = Field(description="the one asked for, and the one it is compared with")
+    climatology_cost: list[float] = Field(description="of the constant action that is best for these outcomes")
+    foresight_cost: list[float] = Field(description="of the best action for each outcome")
+    saved: list[float] = Field(description="by the first forecast, a row, against the other or climatology")
+    saved_low: list[float | None] = Field(description="the lower end of its band; null where rows are too few")
+    saved_high: list[float | None] = Field(description="the upper end")
+    unit: str = Field(description=_UNIT)
+    sentence: str = Field(description="for which values it is worth buying, and what it saves")
 
 
 class LimitAnswer(BaseModel):

@@ -16,13 +16,17 @@ import stakes
 from stakes.actions.cvar import CVaRCost
 from stakes.costs.cost import Cost, outcome_total, plain_cost_of, risk_of
 from stakes.costs.member_weights import mean_of_members
+from stakes.costs.parameter_range import ParameterRange
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc
+from stakes.data.tables.time_axis import to_utc
 from stakes.evaluation.case_metrics import BAND_LEVELS, binding_limits
+from stakes.evaluation.value import curve_at
 from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions
 from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
-from stakes.service.schemas import RequestError, against_schema, refused_response
+from stakes.service.schemas import RequestError, against_schema, naming_field, refused_response
 from stakes.service.sources import Drawn, ForecastSource
 from stakes.service.workers import Reply
 
@@ -55,6 +59,41 @@ class Service:
             decisions=rows,
             notes=list(drawn.notes),
         )
+
+    def value(self, request: schemas.ValueRequest) -> schemas.ValueAnswer:
+        """What a forecast is worth over a parameter of the cost, where outcomes are known."""
+        source, name = self._source, request.parameter
+        source.require_asked(request)
+        if source.sees_cost:
+            raise RequestError("forecast", "the forecast depends on the cost, so that no one curve tells its value")
+        with naming_field("low"):
+            values = ParameterRange(request.low, request.high, request.log).points(request.points)
+        costs = [self._cost.priced({**request.cost, name: value}) for value in values]
+        outcomes = np.array([row if isinstance(row, list) else [row] for row in request.outcomes], dtype=object)
+        if outcomes.shape[1:] != (len(source.targets),):
+            raise RequestError("outcomes", f"outcomes must have {len(source.targets)} numbers a row")
+        if request.against == request.forecast:
+            raise RequestError("against", f"against must be another forecast than {request.forecast}")
+        asked = [request.forecast, *([] if request.against is None else [request.against])]
+        drawn = [source.rows(request.model_copy(update={"forecast": each}), costs[0]) for each in asked]
+        if len({each.forecast for each in drawn}) < len(drawn):
+            raise RequestError("against", "against is for features: members that are sent are one forecast")
+        sets = {
+            each.forecast: ForecastSet(
+                each.members.double().numpy(), None if each.weights is None else each.weights.double().numpy()
+            )
+            for each in drawn
+        }
+        with costs[0].naming_field("outcomes"):
+            times = None if request.times is None else to_utc(request.times, "times")
+            curve = curve_at(
+                name, values, [each.cost for each in costs], sets, outcomes.astype(np.float64), times=times
+            )
+        told = {key: json_value(getattr(curve, key)) for key in schemas.ValueAnswer.model_fields if key != "forecasts"}
+        rows = zip(curve.forecasts, curve.cost, curve.value, curve.value_low, curve.value_high, strict=True)
+        keys = ("forecast", "cost", "value", "low", "high")
+        forecasts = [dict(zip(keys, map(json_value, row), strict=True)) for row in rows]
+        return schemas.ValueAnswer.model_validate({**told, "forecasts": forecasts, "unit": costs[0].spec.unit})
 
     def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
         """Mean and quantiles of every target, row by row."""
@@ -128,7 +167,8 @@ class Service:
 
 
 QUESTIONS = {
-    each.__name__: each for each in (Service.decide, Service.forecast, Service.curve, Service.parts, Service.table)
+    each.__name__: each
+    for each in (Service.decide, Service.value, Service.forecast, Service.curve, Service.parts, Service.table)
 }
 """What a worker answers, by name."""
 

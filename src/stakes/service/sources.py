@@ -87,11 +87,11 @@ class ForecastSource(ABC):
     notes: tuple[str, ...]  # sentences for whoever starts the service
 
     @abstractmethod
-    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+    def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         """Raise unless there is what a forecast is made of; before anything else is looked at."""
 
     @abstractmethod
-    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+    def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
 
     @abstractmethod
@@ -109,6 +109,11 @@ class ForecastSource(ABC):
     @abstractmethod
     def model(self) -> dict[str, Any]:
         """What a `schemas.ModelAnswer` says of it."""
+
+    @property
+    def sees_cost(self) -> bool:
+        """Whether a forecast depends on a parameter of the cost."""
+        return False
 
     def cases(self) -> schemas.CasesAnswer:
         """Cases that the forecast was judged by, where some were kept."""
@@ -280,7 +285,7 @@ class FitSource(ForecastSource):
     folders: list[schemas.BundleAnswer]
     kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
 
-    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+    def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         """Raise unless there are either features or members."""
         if (request.features is None) == (request.members is None):
             came = "none" if request.features is None else "both"
@@ -290,7 +295,7 @@ class FitSource(ForecastSource):
                 "known", "known belongs to a recalibrated forecast; a fit decides from members as they are"
             )
 
-    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+    def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
         if (posted := self._posted(request, request.members, priced)) is not None:
             if request.member_count is not None:
@@ -389,6 +394,11 @@ class FitSource(ForecastSource):
         )
 
     @property
+    def sees_cost(self) -> bool:
+        """Whether a forecast depends on a parameter of the cost."""
+        return any(each.depends_on is not None for each in self.served.values())
+
+    @property
     def _first(self) -> FittedForecast:
         return next(iter(self.served.values())).forecast
 
@@ -406,7 +416,7 @@ class FitSource(ForecastSource):
 
     def _posted(
         self,
-        request: schemas.DecideRequest | schemas.CaseRequest,
+        request: schemas.RowsRequest | schemas.CaseRequest,
         rows: Sequence[PostedMembers] | None,
         priced: PricedCost,
     ) -> Drawn | None:
@@ -535,12 +545,12 @@ class RecalibrationSource(ForecastSource):
     name: str  # of its folder
     opened: Recalibration
 
-    def require_asked(self, request: schemas.DecideRequest | schemas.CaseRequest) -> None:
+    def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         """Raise unless there are members, and nothing else."""
         if request.features is not None or request.members is None:
             raise RequestError("features" if request.members else "members", _MADE_OF_MEMBERS)
 
-    def rows(self, request: schemas.DecideRequest, priced: PricedCost) -> Drawn:
+    def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         """The posted members, corrected, or as they came."""
         if request.member_count is not None:
             raise RequestError("member_count", "members are as many as are corrected")
