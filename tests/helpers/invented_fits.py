@@ -1,20 +1,23 @@
 """Fits of invented numbers, for the report of a fit: members scatter around the outcomes, and real costs judge them."""
 
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.actions.solve import optimal_action
 from stakes.artifacts.fits import AboutFit
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, outcome_total
+from stakes.costs.cost import outcome_total
 from stakes.data.tables.layout import DataQuality
+from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import (
     Frontier,
     Headroom,
@@ -24,8 +27,8 @@ from stakes.evaluation.selection import (
     candidate_on_test,
     frontier,
 )
-from stakes.evaluation.study import AXES, Study
 from stakes.reports.comparison import Comparison, comparison_of_fit
+from stakes.workflows.evaluate import ForecastJudgement
 
 SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")
 WEIGHTS = tuple(tenth / 10 for tenth in range(10))
@@ -58,10 +61,11 @@ def invented_fit(
 
     With a selected candidate there is a selection, in which candidates cost `more` on test cases.
     """
-    study, cost = invented_study(spec, weight, gain, cases, targets, block, times, baseline), spec.build()
+    judged, state = invented_cases(spec, weight, gain, cases, targets, block, times, baseline)
+    cost = spec.build()
     frontier = invented_frontier(weight) if chosen else None
     known = invented_about(cases, targets, **about)
-    comparison = comparison_of_fit(study, known, cost, spec, frontier, None)
+    comparison = comparison_of_fit(judged, state, known, cost, spec, frontier, None)
     if selected is None:
         return comparison
     assert frontier is not None
@@ -69,7 +73,7 @@ def invented_fit(
     points = (points[0], replace(points[1], also=(0.2, 0.3)), *points[4:])
     frontier = replace(frontier, points=points, tolerance=None)
     selection = invented_selection(comparison, selected, more)
-    return comparison_of_fit(study, known, cost, spec, frontier, selection)
+    return comparison_of_fit(judged, state, known, cost, spec, frontier, selection)
 
 
 def invented_about(cases: int, targets: int = 1, **about: Any) -> AboutFit:
@@ -101,7 +105,7 @@ def changed(comparison: Comparison, error: float = 1.0, regret: float = 1.0, **m
     return replace(comparison, policies=tuple(policies), selected=selected)
 
 
-def invented_study(
+def invented_cases(
     spec: CostSpec = SPEC,
     weight: float = 0.4,
     gain: float = 1.0,
@@ -110,57 +114,39 @@ def invented_study(
     block: int = 7,
     times: bool = True,
     baseline: bool = True,
-) -> Study:
-    """The test cases of such a fit."""
+) -> tuple[pd.DataFrame, Any]:
+    """The test cases of such a fit, and the state of its forecast."""
     cost = spec.build()
     outcome = invented_outcomes(cases, targets)
     generator = np.random.default_rng(1)
     centre = outcome + generator.normal(0, 3 / targets, outcome.shape)
     noise = generator.normal(0, 3 / targets, (cases, MEMBERS, targets))
     spreads = {0.0: 0.6, **({weight: 0.6 + 0.4 * gain} if weight else {})}
-    forecasts = {each: centre[:, None] + spread * noise for each, spread in spreads.items()}
-    study = _study(cost, outcome, forecasts, block)
-    cased = study.cases
-    if times:
-        at = np.datetime64("2023-01-01", "ns") + np.arange(cases) * np.timedelta64(6, "h")
-        cased = cased.assign(time=(("group", "case"), at[None]))
+    names = tuple(f"load_{place}" for place in range(targets))
+    state = SimpleNamespace(target_names=names, decision_weight=weight, members=MEMBERS, block=block)
+    observed, total = torch.from_numpy(outcome), partial(outcome_total, cost)
+    low, high = np.quantile(total(torch.from_numpy(outcome)), [1 / 3, 2 / 3])
+    regions: dict[str, Any] = {
+        "low": lambda values: total(values) <= low,
+        "middle": lambda values: (total(values) > low) & (total(values) <= high),
+        "high": lambda values: total(values) > high,
+    }
+    found = {}
+    for each, spread in spreads.items():
+        assessed = Assessor(cost, regions)(torch.from_numpy(centre[:, None] + spread * noise), observed)
+        found[each] = {name: values.numpy() for name, values in assessed.items()}
+        found[each]["climatology_cost"] = cost(optimal_action(cost, observed).expand(cases, 1), observed).numpy()
+    today = None
     if baseline:
         action = np.clip(outcome_total(cost, torch.from_numpy(outcome)).numpy() + 5, cost.lower, cost.upper)
         action[:3] = np.nan  # today's action is not always known
         paid = cost(torch.from_numpy(action)[:, None], torch.from_numpy(outcome)).numpy()
-        cased = cased.assign(
-            baseline_action=(("group", "case"), action[None]), baseline_cost=(("group", "case"), paid[None])
-        )
-    return Study(study.forecasts, cased, {**study.about, "decision_weight": weight}, block)
-
-
-def _study(cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int) -> Study:
-    observed = torch.from_numpy(outcome)
-    total = outcome_total(cost, observed)
-    low, high = np.quantile(total, [1 / 3, 2 / 3])
-    regions = {
-        "low": lambda values: outcome_total(cost, values) <= low,
-        "middle": lambda values: (outcome_total(cost, values) > low) & (outcome_total(cost, values) <= high),
-        "high": lambda values: outcome_total(cost, values) > high,
-    }
-    found = [Assessor(cost, regions)(torch.from_numpy(members), observed) for members in forecasts.values()]
-    arrays: dict[str, Any] = {}
-    for name in found[0]:
-        values = np.stack([each[name].numpy() for each in found])[None, None, :, None]
-        arrays[name] = (AXES if values.ndim == 5 else (*AXES, "level"), values)
-    count = len(outcome)
-    axes = {"parameter": [0.0], "group": [0.0], "decision_weight": list(forecasts), "seed": [0]}
-    climatology = cost(optimal_action(cost, observed).expand(count, 1), observed)
-    cased = {"outcome": total, "climatology_cost": climatology}
-    cased |= {f"observed_{name}": region(observed) for name, region in regions.items()}
-    cases = xr.Dataset({name: (("group", "case"), values.numpy()[None]) for name, values in cased.items()})
-    about = {"members": MEMBERS, "targets": [f"load_{place}" for place in range(outcome.shape[1])]}
-    return Study(
-        xr.Dataset(arrays, {**axes, "case": np.arange(count), "level": list(LEVELS)}),
-        cases.assign_coords(group=[0.0], case=np.arange(count)),
-        about,
-        block,
-    )
+        today = {"action": action, "cost": paid}
+    at = np.datetime64("2023-01-01", "ns") + np.arange(cases) * np.timedelta64(6, "h") if times else None
+    metrics = CaseMetrics(pd.DataFrame(outcome), found[weight], MEMBERS, found[0.0] if weight else None, today)
+    rows: Any = SimpleNamespace(outcome=observed, times=at)
+    forecast: Any = SimpleNamespace(cost=cost, state=state)
+    return ForecastJudgement(forecast, rows, metrics, regions).case_table(), state
 
 
 def invented_frontier(weight: float) -> Frontier:

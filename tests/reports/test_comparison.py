@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from invented_fits import invented_about, invented_fit, invented_study
+from invented_fits import invented_about, invented_cases, invented_fit
 from invented_recalibrations import invented_recalibration
 
 from stakes.errors import SettingError
@@ -37,9 +37,9 @@ def test_a_raw_forecast_that_is_kept_is_the_reference() -> None:
 
 
 def test_a_fit_keeps_an_outcome_of_each_target() -> None:
-    study, about = invented_study(cases=60, targets=2), invented_about(60, targets=3)
+    (cases, state), about = invented_cases(cases=60, targets=2), invented_about(60, targets=3)
     with pytest.raises(SettingError, match=r"about\.outcomes must be rows of one number for each of the 2 targets"):
-        comparison_of_fit(study, about, invented_fit(cases=60).cost, None, None, None)
+        comparison_of_fit(cases, state, about, invented_fit(cases=60).cost, None, None, None)
 
 
 def test_an_interval_needs_many_blocks_of_the_cases_that_are_known(fit: Comparison) -> None:

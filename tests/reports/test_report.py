@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from invented_fits import SPEC, changed, invented_about, invented_fit, invented_study
+from invented_fits import SPEC, changed, invented_about, invented_cases, invented_fit
 from invented_recalibrations import invented_recalibration
 from refusals import refuses
 from snapshots import assert_as_kept
 
 from stakes.cost_spec.spec import CostSpec
-from stakes.errors import SettingError, StudyError
+from stakes.errors import SettingError, StakesError
 from stakes.evaluation.case_metrics import LimitWorth
 from stakes.reports.comparison import Comparison, comparison_of_backtest, comparison_of_bundle
 from stakes.reports.page import Figure, Report, Section, render
@@ -212,15 +212,17 @@ def test_names_of_panels_are_given_once() -> None:
 
 
 def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, study = invented_fit(cases=300, block=10), invented_study(cases=300, block=10)
+    told, (cases, state) = invented_fit(cases=300, block=10), invented_cases(cases=300, block=10)
     forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier, selection_=None)
     known = invented_about(300)
-    bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, known=known)
+    forecast = SimpleNamespace(state=state)
+    bundle: Any = SimpleNamespace(forecaster=forecaster, forecast=forecast, cost_spec=told.cost_spec, known=known)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
     monkeypatch.setattr("stakes.reports.report.record_file", lambda folder, name: recorded.append(name))
-    refuses(StudyError, "", comparison_of_bundle, bundle, tmp_path)
-    study.save(tmp_path / "evaluation")
+    refuses(StakesError, "", comparison_of_bundle, bundle, tmp_path)
+    (tmp_path / "evaluation").mkdir()
+    cases.to_parquet(tmp_path / "evaluation/cases.parquet")
     found = comparison_of_bundle(bundle, tmp_path)
     path = write_comparison(found, tmp_path)
     assert recorded == [path.name] == ["report.html"]

@@ -10,8 +10,7 @@ from calls import called
 from load_tables import load_table
 
 from stakes.artifacts.fits import load_bundle
-from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.study import Study
+from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.workflows import fit
 
 QUICK = ["--model", "linear", "--members", "20", "--decision-weight", "0", "--no-headroom"]
@@ -38,17 +37,17 @@ def last_sentence(columns: list[str], table: str, *words: str) -> str:
 @pytest.mark.parametrize("cost", [[], ["--cost", "imbalance:short=2,long=1,upper=20"]])
 def test_both_are_judged_on_cases_that_neither_has_seen(cost: list[str]) -> None:
     sentence = last_sentence(COLUMNS, "longer.csv", *cost)
-    study, bundle = Study.load(Path("new/evaluation")), load_bundle(Path("old"))
+    judged, bundle = pd.read_parquet("new/evaluation/cases.parquet"), load_bundle(Path("old"))
     if cost:
         bundle = load_bundle(Path("old"), cost=load_bundle(Path("new")).forecaster.cost)
-    times = study.case_values("time")[0]
+    times = judged["time"].to_numpy()
     newer = times > load_table(150)["time"].to_numpy()[-1]
     assert 0 < newer.sum() < 50
     cases = bundle.layout.cases(pd.read_csv("longer.csv"))
     same = np.isin(cases.times, times[newer])
     before = bundle.forecaster.assess(cases.feature_table[same], cases.outcome_table[same])["cost"]
-    after = study.values("cost", 0.0)[0, 0, newer]
-    change = paired_difference(after[None], before[None], study.block)
+    after = judged["cost"].to_numpy(np.float64)[newer]
+    change = paired_difference(after[None], before[None], block_length(len(judged), times))
     assert sentence.startswith(f"On the {newer.sum()} test cases newer than the old fit the new forecast ")
     assert f"(change {change.mean:+.3g}"[:12] in sentence
 

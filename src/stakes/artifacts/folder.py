@@ -416,13 +416,14 @@ def _differences(kept: CostSpec, given: CostSpec, beside: str) -> tuple[str, ...
     return (f"the forecaster was fitted for the cost {shown(str(kept))}; it now decides for {given}{beside}",)
 
 
-# Tables in a folder: the last cases of a fit
+# Tables in the folder of a fit: its test cases as they were judged, and the features of the last of them
 
+JUDGED_CASES = Path("evaluation", "cases.parquet")
 STORED_CASES = Path("evaluation", "features.parquet")
-"""Where the cases lie within the folder of a fit."""
 
 _KEPT = 200
-_MOST_BYTES = 2**26  # of the file, and of what it holds
+_MOST_BYTES = 2**26  # of the file of these, and of what it holds
+_LARGEST_JUDGED = 2**30
 
 
 _LABEL, _CATEGORY, _FEATURE, _OUTCOME = "label", "category ", "feature ", "outcome "  # how names of columns begin
@@ -467,18 +468,25 @@ def load_cases(
     )
 
 
-def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
+def read_kept(
+    path: Path, sha256: str | None = None, most_rows: int | None = None, most_bytes: int = _MOST_BYTES
+) -> pd.DataFrame:
     """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows."""
-    content = read_bytes(path, _MOST_BYTES)
+    content = read_bytes(path, most_bytes)
     if sha256 is not None:
         check_sha256(str(path), content, sha256)
     try:
         file = ParquetFile(io.BytesIO(content))
         rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
         size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
-        if rows > most_rows or size > _MOST_BYTES:
-            limit = f"at most {most_rows} cases in {_MOST_BYTES} bytes"
+        if size > most_bytes or (most_rows is not None and rows > most_rows):
+            limit = f"{most_bytes} bytes" if most_rows is None else f"at most {most_rows} cases in {most_bytes} bytes"
             raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
         return file.read().to_pandas()
     except (ArrowException, OSError, ValueError) as error:
         raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error
+
+
+def read_judged(folder: Path) -> pd.DataFrame:
+    """The test cases of a fit, as they were judged."""
+    return read_kept(folder / JUDGED_CASES, most_bytes=_LARGEST_JUDGED)

@@ -12,17 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from stakes.artifacts.fits import AboutFit, Bundle
-from stakes.artifacts.folder import MANIFEST, errors_name
+from stakes.artifacts.folder import JUDGED_CASES, MANIFEST, errors_name, read_judged
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, outcome_total
 from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
-from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, YearlyCases
+from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, YearlyCases, block_length
 from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
-from stakes.evaluation.study import AXES, Study
 from stakes.forecasting.corrections import ForecastForm
+from stakes.forecasting.fitted_forecast import ForecastState
 from stakes.forecasting.recalibration import JudgedCorrection
 from stakes.settings import to_plain
 from stakes.text import count_text
@@ -33,7 +33,6 @@ Bools = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]
 
 _SCORES = {"crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
-EVALUATION = "evaluation"  # the folder of a fit's study
 BY_OUTCOME, BY_FORECAST, MONTH, HOUR, SITE = "third by outcome", "third by forecast", "month", "hour", "site"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -264,39 +263,39 @@ class Comparison:
 
 
 def comparison_of_fit(
-    study: Study,
+    cases: pd.DataFrame,
+    state: ForecastState,
     about: AboutFit,
     cost: Cost,
     cost_spec: CostSpec | None,
     frontier: Frontier | None,
     selection: ModelSelection | None,
 ) -> Comparison:
-    """A fit on its test cases: the forecast of weight 0, and of the selected weight where that is another."""
-    targets = tuple(str(target) for target in study.about.get("targets", ()))
+    """A fit on its test cases, one row each: the forecast of weight 0, and of the selected weight if it is not 0."""
+    targets, weight = state.target_names, state.decision_weight
     if not about.outcomes or {len(row) for row in about.outcomes} != {len(targets)}:
         raise SettingError(f"about.outcomes must be rows of one number for each of the {len(targets)} targets")
     tested = selection if selection is not None and selection.tested else None
-    weight, members = max(study.weights), int(study.about["members"])
-    plain = _study_columns(study, 0.0)
+    columns = {str(name): values.to_numpy() for name, values in cases.items()}
+    columns |= {name: values.astype(np.float64) for name, values in columns.items() if values.dtype == np.float32}
+    plain = _named(columns, "weight_0_") or columns
     weightless = tested is not None and not weight
     name = tested.forecast_words() if tested is not None and weightless else "the forecast of weight 0"
-    forecasts = [_following(name, "forecast" if weightless else "weight 0", plain, targets, members)]
+    forecasts = [_following(name, "forecast" if weightless else "weight 0", plain, targets, state.members)]
     if weight:
-        name, measured = f"the decision-aware forecast (weight {weight:g})", _study_columns(study, weight)
-        forecasts.append(_following(name, f"weight {weight:g}", measured, targets, members))
-    beside = {
-        str(name).replace("baseline_", "today_"): study.case_values(str(name))[0] for name in study.cases.data_vars
-    }
+        name = f"the decision-aware forecast (weight {weight:g})"
+        forecasts.append(_following(name, f"weight {weight:g}", columns, targets, state.members))
+    times = columns.get("time")
     return Comparison(
-        policies=(*forecasts, *_others(beside, targets), _foresight(plain["cost"] - plain["foresight_regret"])),
+        policies=(*forecasts, *_others(columns, targets), _foresight(plain["cost"] - plain["foresight_regret"])),
         selected=forecasts[-1],
-        outcome=beside["outcome"].astype(np.float64),
+        outcome=columns["outcome"].astype(np.float64),
         cost=cost,
         cost_spec=cost_spec,
         targets=targets,
-        block=study.block,
-        times=beside.get("time"),
-        thirds=_study_thirds(study),
+        block=block_length(len(cases), times, state.block),
+        times=times,
+        thirds={kind: _named(columns, f"{kind}: ") for kind in (BY_OUTCOME, BY_FORECAST)},
         outcomes=np.array(about.outcomes),
         several="action" not in plain,
         weight=None if weightless else weight,
@@ -319,12 +318,11 @@ def comparison_of_folder(opened: Bundle | Recalibration, folder: Path) -> Compar
 
 def comparison_of_bundle(bundle: Bundle, folder: Path) -> Comparison:
     """That of a fit, from its bundle and the evaluation beside it."""
-    bundle.require_recorded(EVALUATION)
-    study, forecaster = Study.load(folder / EVALUATION), bundle.forecaster
+    bundle.require_recorded(JUDGED_CASES.parent.as_posix())
+    cases, forecaster = read_judged(folder), bundle.forecaster
+    known = (bundle.known, forecaster.cost, bundle.cost_spec, forecaster.frontier_, forecaster.selection_)
     with errors_name(folder / MANIFEST):
-        return comparison_of_fit(
-            study, bundle.known, forecaster.cost, bundle.cost_spec, forecaster.frontier_, forecaster.selection_
-        )
+        return comparison_of_fit(cases, bundle.forecast.state, *known)
 
 
 def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
@@ -350,24 +348,6 @@ def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
         settings={"layout": to_plain(recalibration.layout), **to_plain(about.settings)},
         provenance={name: text for name, text in provenance.items() if text},
     )
-
-
-def _study_columns(study: Study, weight: float) -> dict[str, Floats]:
-    names = [str(name) for name, values in study.forecasts.data_vars.items() if values.dims == AXES]
-    columns = {name: study.values(name, weight)[0, 0] for name in names}
-    if "quantile" in study.forecasts:
-        columns |= {"low": study.quantile(0.1, weight)[0, 0], "high": study.quantile(0.9, weight)[0, 0]}
-    return columns
-
-
-def _study_thirds(study: Study) -> dict[str, dict[str, Bools]]:
-    """As the study has them: those by the forecast have as many cases as those by the outcome."""
-    thirds: dict[str, dict[str, Bools]] = {BY_OUTCOME: {}, BY_FORECAST: {}}
-    for name in study.regions:
-        thirds[BY_OUTCOME][name] = study.case_values(f"observed_{name}")[0].astype(bool)
-        if f"mass_{name}" in study.forecasts and (cases := study.region(name, "forecast")) is not None:
-            thirds[BY_FORECAST][name] = cases[0, 0]
-    return thirds
 
 
 def comparison_of_correction(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stakes.artifacts.folder import read_judged
 from stakes.data.records import load_record
 from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import TableLayout
-from stakes.evaluation.study import Study
 from stakes.training.execution import Execution
 from stakes.workflows.fit import FitResult, run_fit
 from stakes.workflows.inputs import FitRequest
@@ -180,14 +180,14 @@ def run_example(example: Example, out: Path, execution: Execution, epochs: int |
 
 def _last_decisions(fit: FitResult) -> pd.DataFrame:
     """What was decided, what happened and what it cost, at the end of the test cases."""
-    study = Study.load(fit.folder / "evaluation")
-    last = slice(-_LAST, None)
-    columns: dict[str, Any] = {name: study.case_values(name)[0, last] for name in ("time", "outcome")}
-    actions = [str(name) for name in study.forecasts.data_vars if str(name).startswith("action")]
-    for weight in study.weights:
-        of_weight = f", weight {weight:g}" if len(study.weights) > 1 else ""
-        for name in (*actions, "cost"):
-            columns[f"{name}{of_weight}"] = study.values(name, weight)[0, 0, last]
-    if "baseline_cost" in study.cases:
-        columns["cost today"] = study.case_values("baseline_cost")[0, last]
+    judged = read_judged(fit.folder).iloc[-_LAST:]
+    columns: dict[str, Any] = {name: judged[name].to_numpy() for name in ("time", "outcome")}
+    weights = {"": fit.decision_weight} | ({"weight_0_": 0.0} if "weight_0_cost" in judged else {})
+    for start, weight in sorted(weights.items(), reverse=True):
+        of_weight = f", weight {weight:g}" if len(weights) > 1 else ""
+        names = [name for name in judged if name == f"{start}cost" or str(name).startswith(f"{start}action")]
+        for name in sorted(map(str, names), key=f"{start}cost".__eq__):
+            columns[f"{name.removeprefix(start)}{of_weight}"] = judged[name].to_numpy(np.float64)
+    if "today_cost" in judged:
+        columns["cost today"] = judged["today_cost"].to_numpy()
     return pd.DataFrame(columns)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
-import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.artifacts.folder import open_folder
@@ -22,6 +21,7 @@ from stakes.data.tables.files import read_table
 from stakes.data.tables.layout import TableCases, left_out_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import (
+    OF_REGIONS,
     VALUES_SHOWN,
     CaseMetrics,
     JudgedParts,
@@ -35,11 +35,11 @@ from stakes.evaluation.case_metrics import (
     todays_cost,
     todays_notes,
 )
-from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
+from stakes.evaluation.intervals import Difference, Resampling, block_length, defined_mean, paired_difference
 from stakes.evaluation.metrics import LEVELS, Region, region_between
-from stakes.evaluation.study import AXES, Study
 from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
+from stakes.reports.comparison import BY_FORECAST, BY_OUTCOME
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
 from stakes.workflows.decide import Told, part_of_fit_notes, ranged_cost, unlike_fit_notes
@@ -69,17 +69,29 @@ class ForecastJudgement:
         """One row per metric; see `stakes.evaluation.case_metrics` and `CaseMetrics.summary`."""
         return self.metrics.summary(block or self.block)
 
-    def study(self) -> Study:
-        """The judgement as a study, with the lower, middle and upper third of the outcomes as its regions."""
-        described = {
-            "members": self.forecast.state.members,
-            "decision_weight": self.forecast.state.decision_weight,
-            "targets": list(self.forecast.state.target_names),
-        }
-        judged = {self.forecast.state.decision_weight: self.metrics.chosen}
-        if self.metrics.weight_0 is not None:
-            judged[0.0] = self.metrics.weight_0
-        return Study(_forecasts(judged), _cases(self), described, self.block)
+    def case_table(self) -> pd.DataFrame:
+        """One row per case, as a report takes them: what happened, and what each forecast did, `weight_0_` too.
+
+        Thirds by the forecast have as many cases as those by the outcome, those to which all forecasts give the third
+        the highest mean probability.
+        """
+        outcome = self.cases.outcome
+        judged = {"": self.metrics.chosen} | ({"weight_0_": self.metrics.weight_0} if self.metrics.weight_0 else {})
+        columns: dict[str, NDArray[Any]] = {} if self.cases.times is None else {"time": self.cases.times}
+        columns["outcome"] = outcome_total(self.forecast.cost, outcome).numpy()
+        columns["climatology_cost"] = self.metrics.chosen["climatology_cost"]
+        for start, measured in judged.items():
+            low, high = (measured["quantile"][:, LEVELS.index(level)] for level in (0.1, 0.9))
+            for name, values in {**measured, "low": low, "high": high}.items():
+                if values.ndim == 1 and name != "climatology_cost" and not name.startswith(OF_REGIONS):
+                    columns[f"{start}{name}"] = values.astype(np.float32)
+        columns |= {f"today_{name}": values for name, values in (self.metrics.today or {}).items()}
+        for name, region in self.regions.items():
+            observed = region(outcome).numpy()
+            mass = defined_mean([measured[f"mass_{name}"] for measured in judged.values()], 0)
+            ranks = np.argsort(np.argsort(-mass, kind="stable"))
+            columns |= {f"{BY_OUTCOME}: {name}": observed, f"{BY_FORECAST}: {name}": ranks < observed.sum()}
+        return pd.DataFrame(columns)
 
 
 def judge_forecast(
@@ -150,35 +162,6 @@ def _thirds(cost: Cost, outcome: torch.Tensor) -> dict[str, Region]:
         "middle": region_between(total, lower=lower, upper=upper),
         "high": region_between(total, lower=upper),
     }
-
-
-def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
-    weights = sorted(judged)
-    first = judged[weights[0]]
-    variables = {}
-    for name in first:
-        if name == "climatology_cost":
-            continue
-        values = np.stack([judged[weight][name] for weight in weights])[None, None, :, None]
-        variables[name] = ((*AXES, "level") if name == "quantile" else AXES, values.astype(np.float32))
-    coordinates = {"parameter": [0.0], "group": [0.0], "decision_weight": weights, "seed": [0.0]}
-    return xr.Dataset(variables, {**coordinates, "case": np.arange(len(first["cost"])), "level": list(LEVELS)})
-
-
-def _cases(judgement: ForecastJudgement) -> xr.Dataset:
-    """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
-    outcome = judgement.cases.outcome
-    columns: dict[str, NDArray[Any]] = {
-        "outcome": outcome_total(judgement.forecast.cost, outcome).numpy(),
-        "climatology_cost": judgement.metrics.chosen["climatology_cost"],
-        **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
-    }
-    if judgement.cases.times is not None:
-        columns["time"] = judgement.cases.times
-    today = judgement.metrics.today or {}
-    columns |= {f"baseline_{name}": values for name, values in today.items()}
-    variables = {name: (("parameter", "group", "case"), values[None, None]) for name, values in columns.items()}
-    return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(judgement.cases))})
 
 
 @dataclass(frozen=True, eq=False)

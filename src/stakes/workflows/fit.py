@@ -14,10 +14,12 @@ import torch
 import stakes
 from stakes.artifacts.fits import AboutFit, load_bundle, save_bundle
 from stakes.artifacts.folder import (
+    JUDGED_CASES,
     DataFingerprint,
     FittedSpan,
     chosen_cost,
     is_saved,
+    read_judged,
     read_manifest,
     record_file,
     save_cases,
@@ -26,19 +28,18 @@ from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import user_cost_errors, vector_cost
 from stakes.costs.parameter_column import ranged_parameter
-from stakes.data.tables.files import read_table, without_noise
+from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
 from stakes.evaluation.headroom import require_one_action
-from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.evaluation.selection import Headroom, ModelSelection
-from stakes.evaluation.study import Study
 from stakes.files import locked, read_json, write_json
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.parameters import FitSettings
-from stakes.reports.comparison import EVALUATION, Comparison, comparison_of_bundle, comparison_of_fit
+from stakes.reports.comparison import Comparison, comparison_of_bundle, comparison_of_fit
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
 from stakes.reports.tables import CHANGES, shown_selection
@@ -159,17 +160,17 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
     _trained(forecaster.fit, cases, out, _CHECKPOINTS)
-    metrics, study, parts = {}, None, None
+    metrics, judged, parts = {}, None, None
     by_parameter: tuple[WorthAtValue, ...] = ()
     if test is not None:
         say(f"judging on the last {len(test)} cases")
         judgement = judge_forecast(forecaster.forecast_, test)
         rows = judgement.table().to_dict("records")
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
-        study, parts = judgement.study(), judgement.parts
+        judged, parts = judgement.case_table(), judgement.parts
         by_parameter = judge_by_parameter(forecaster.forecast_, test, judgement.block)
-        study.save(out / EVALUATION)
         save_cases(out, test)
+        write_table(judged, out / JUDGED_CASES)
         forecaster.selection_ = forecaster.tested_selection(test.feature_table, test.outcome_table, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
@@ -179,10 +180,11 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     if forecaster.selection_ is not None:
         write_json(out / _SELECTION, forecaster.selection_.record())
     comparison = None
-    if study is not None:
+    if judged is not None:
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
         frontier, selection = forecaster.frontier_, forecaster.selection_
-        comparison = comparison_of_fit(study, about, inputs.cost, words, frontier, selection)
+        state = forecaster.forecast_.state
+        comparison = comparison_of_fit(judged, state, about, inputs.cost, words, frontier, selection)
         about = replace(about, alarms=warning_sentences(comparison))
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=to_plain(about))
     return _finished(inputs, out, about, comparison, forecaster)
@@ -323,28 +325,29 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
 
 def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     """What both cost on those test cases of the new fit that are newer than the old one."""
-    if not (result.folder / "evaluation").is_dir() or result.decision_weight is None:
+    if not (result.folder / JUDGED_CASES).is_file() or result.decision_weight is None:
         return f"{_NOT_COMPARED}: no case was kept to judge by."
     old = load_bundle(folder, cost=None if request.cost is None else CostSpec.given(request.cost))
-    fitted, study = old.known.fitted, Study.load(result.folder / "evaluation")
-    if fitted is None or fitted.last is None or "time" not in study.cases:
+    fitted, judged = old.known.fitted, read_judged(result.folder)
+    if fitted is None or fitted.last is None or "time" not in judged:
         return f"{_NOT_COMPARED}: without times nobody knows which cases are newer than the old fit."
     table = read_table(Path(request.data), separator=request.separator, encoding=request.encoding)
     cases = old.layout_of(folder).cases(table)
-    times = pd.DatetimeIndex(study.case_values("time")[0])
+    times = pd.DatetimeIndex(judged["time"])
     newer = times[times > np.datetime64(fitted.last)].intersection(pd.DatetimeIndex(cases.feature_table.index))
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old fit, which has seen all up to {fitted.last}."
-    places, weight = times.get_indexer(newer), result.decision_weight
+    places = times.get_indexer(newer)
     ranged = ranged_parameter(old.forecast.cost)
     whose = None
     if ranged is not None:  # the decision makers that the new fit was judged for
-        values = study.values(ranged.name, weight)[0, 0, places].astype(np.float64)
+        values = judged[ranged.name].to_numpy(np.float64)[places]
         whose = {ranged.name: values.clip(ranged.range.low, ranged.range.high)}
     features, outcomes = (each.loc[newer] for each in (cases.feature_table, cases.outcome_table))
     paid = old.forecast.assess(features, outcomes, cost_parameters=whose)["cost"]
-    new = study.values("cost", weight)[0, 0, places]
-    change = paired_difference(new[None], paid[None], study.block)
+    new = judged["cost"].to_numpy(np.float64)[places]
+    block = block_length(len(judged), times, request.block)
+    change = paired_difference(new[None], paid[None], block)
     return newer_sentence("fit", "forecast", new, paid, change, result.unit)
 
 
