@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reproduction.study import Study
 from stakes.argument_checks import require_positive
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.study import Study
 
 Floats = NDArray[np.float64]
 _FEWEST = 5  # cases in a window, below which nothing is shown

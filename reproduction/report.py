@@ -8,6 +8,7 @@ import pandas as pd
 from reproduction.claims.claim import Judgement
 from reproduction.figures.all_figures import all_figures, find_figure
 from reproduction.plan import CHOICES, MAIN, SUBJECTS
+from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import (
     metrics_table,
@@ -17,7 +18,6 @@ from reproduction.tables_of_results import (
     scores_table,
 )
 from stakes.errors import StakesError
-from stakes.evaluation.study import Study
 from stakes.reports.drawing import style, to_svg
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Table
 

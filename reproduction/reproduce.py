@@ -23,11 +23,11 @@ from reproduction.report import build_report, draw_figure, draw_figures
 from reproduction.run_studies import kept_study, run_studies
 from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import RunSettings, task_data
+from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import portfolio_rows, score_rows, summarise
 from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError
-from stakes.evaluation.study import Study
 from stakes.files import locked, write_atomically
 from stakes.reports.page import Figure, write_report
 from stakes.settings import to_plain

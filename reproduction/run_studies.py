@@ -21,12 +21,12 @@ from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Point, Sweep, run_sweep
 from reproduction.studies import assess, build_study
+from reproduction.study import Study, StudyError
 from reproduction.study_collection import Studies
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.console import StatusLines
-from stakes.errors import InterruptedTraining, SettingError, StakesError, StudyError
+from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.headroom import PolicySettings, train_policy
-from stakes.evaluation.study import Study
 from stakes.files import read_json, write_json
 from stakes.settings import canonical_text, to_plain
 

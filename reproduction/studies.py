@@ -22,10 +22,10 @@ from reproduction.runs.evaluations import (
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Sweep
+from reproduction.study import AXES, Study, StudyError
 from reproduction.tasks.task import Task
-from stakes.errors import SettingError, StudyError
+from stakes.errors import SettingError
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.study import AXES, Study
 from stakes.settings import to_plain
 
 

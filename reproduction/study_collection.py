@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stakes.errors import StudyError
+from reproduction.study import StudyError
 
 if TYPE_CHECKING:
-    from stakes.evaluation.study import Study
+    from reproduction.study import Study
 
 
 @dataclass(frozen=True, order=True)

@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.data.tables.lags import TimeSeries
-from stakes.errors import TableError, WheelError
+from stakes.errors import StakesError, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class WheelError(StakesError):
+    """The wheel with the European wind power is not there, not the right one, or cannot be read."""
 
 
 EUROPEAN_POWER = "wind_europe_21series_6hourly_2017_2020.csv.gz"

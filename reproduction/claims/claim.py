@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduction.runs.settings import run_from_plain
+from reproduction.study import RegionBy, Study, StudyError
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import Task
-from stakes.errors import StakesError, StudyError
+from stakes.errors import StakesError
 from stakes.evaluation.intervals import Difference, Sampled
-from stakes.evaluation.study import RegionBy, Study
 from stakes.reports.page import Verdict
 from stakes.text import number_text, signed_interval_text
 

@@ -30,9 +30,8 @@ from reproduction.claims.claim import (
     stays,
     weights_within,
 )
-from stakes.errors import StudyError
+from reproduction.study import Study, StudyError
 from stakes.evaluation.intervals import Sampled, defined_mean
-from stakes.evaluation.study import Study
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members")
 _DIFFUSION = ("main", "improved", "chain")

@@ -23,14 +23,13 @@ from reproduction.claims.claim import (
     task_of,
 )
 from reproduction.runs.settings import task_data
+from reproduction.study import RegionBy, Study, StudyError
 from reproduction.tasks.task import Task
 from stakes.actions.scalar_solvers import ProjectedGradient
 from stakes.actions.solve import optimal_action, solve_action
 from stakes.costs.cost import Cost
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
-from stakes.errors import StudyError
 from stakes.evaluation.intervals import Resampling, Sampled
-from stakes.evaluation.study import RegionBy, Study
 
 _PENALTY = 5.0  # the paper's main lambda
 _NEAR_ZERO = 10.0  # per cent of the gradient elsewhere

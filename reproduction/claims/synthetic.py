@@ -24,9 +24,9 @@ from reproduction.claims.claim import (
     rises,
     task_of,
 )
+from reproduction.study import Study
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.evaluation.intervals import Sampled
-from stakes.evaluation.study import Study
 
 MODE_DEVIATIONS = {"calm": 0.2, "hazard": 0.4}
 """The true standard deviations of the two modes, by the region in which each lies."""

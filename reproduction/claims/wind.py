@@ -28,9 +28,9 @@ from reproduction.claims.claim import (
     weights_within,
 )
 from reproduction.diagnostics import window_centres, window_mask
+from reproduction.study import RegionBy, Study
 from reproduction.tasks.wind import WindTask
 from stakes.evaluation.intervals import Sampled
-from stakes.evaluation.study import RegionBy, Study
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members", "late_cutoff", "projected_gradient")
 _POOLED = ("rolling", "rolling_nora10", *_IMPLICIT)  # of which the first that is there gives the verdict

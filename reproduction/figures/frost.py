@@ -30,11 +30,11 @@ from reproduction.figures.paper_figure import (
     shared_legend,
     unit_of,
 )
+from reproduction.study import RegionBy, Study, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.frost import FrostTask
 from stakes.actions.solve import optimal_action
-from stakes.evaluation.intervals import defined_deviation, defined_mean
-from stakes.evaluation.study import RegionBy, Study
+from stakes.evaluation.intervals import defined_mean
 from stakes.reports.drawing import COLOURS, DASHES, band
 
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
+from reproduction.calibration import binned_gap, total_spread
 from reproduction.figures.paper_figure import (
     BANDS,
     FILLED,
@@ -25,11 +26,10 @@ from reproduction.figures.paper_figure import (
     shared_legend,
 )
 from reproduction.plan import BASES, SHUFFLED, TOTAL, ScoreChoice
+from reproduction.study import Study, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import chosen_weight, score_rows
-from stakes.evaluation.calibration import binned_gap, total_spread
-from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
-from stakes.evaluation.study import Study
+from stakes.evaluation.intervals import Difference, defined_mean
 from stakes.reports.drawing import COLOURS, band, error_bars
 
 _TITLES = {

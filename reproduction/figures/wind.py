@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from reproduction.calibration import calibration_sides
 from reproduction.diagnostics import quantile_shift, window_centres
 from reproduction.figures.paper_figure import (
     BANDS,
@@ -29,12 +30,11 @@ from reproduction.figures.paper_figure import (
     shared_legend,
     unit_of,
 )
+from reproduction.study import RegionBy, Study, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.wind import WindTask
 from stakes.costs.scalar_costs import ShortfallCost
-from stakes.evaluation.calibration import calibration_sides
-from stakes.evaluation.intervals import defined_deviation, defined_mean
-from stakes.evaluation.study import RegionBy, Study
+from stakes.evaluation.intervals import defined_mean
 from stakes.reports.drawing import COLOURS, band, error_bars, weight_colours
 
 Panels = NDArray[np.object_]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from reproduction.study import AXES, Study
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.study import AXES, Study
 
 REGIONS = {"wind": {"ramp": (2.2, 10.8), "rated": (10.8, 14.4), "cut-off": (14.4, 99.0)}}
 WEIGHTS = (0.0, 0.3, 0.5, 0.9)

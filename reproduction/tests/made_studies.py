@@ -11,11 +11,11 @@ from reproduction.plan import NOT_SHIPPED, planned_studies
 from reproduction.runs.evaluations import Assessment, place_of_run, place_of_task
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Point
+from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import KnownTruth, TaskData
 from stakes.data.case_table import CaseTable
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.study import Study
 
 CASES, MEMBERS, SEEDS = 120, 20, 2
 

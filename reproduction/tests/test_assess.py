@@ -13,10 +13,9 @@ from reproduction.runs.settings import task_data
 from reproduction.runs.stacks import train_folders
 from reproduction.runs.sweep import Point, Sweep, read_sweep
 from reproduction.studies import assess
+from reproduction.study import Study, StudyError
 from stakes import ImplicitModel, optimal_action
-from stakes.errors import StudyError
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.study import Study
 from stakes.files import read_json, write_json
 
 TINY: dict[str, Any] = {

@@ -14,10 +14,10 @@ from reproduction.diagnostics import (
     window_centres,
     window_mask,
 )
+from reproduction.study import Study
 from stakes import ImbalanceCost
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.study import Study
 
 MakeStudy = Callable[..., Study]
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from reproduction import run_studies as policies
+from reproduction.calibration import skill
 from reproduction.run_studies import assess_policies
 from reproduction.runs.evaluations import Assessment
+from reproduction.study import Study
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.evaluation.calibration import skill
-from stakes.evaluation.study import Study
 
 TASKS = [SyntheticTask(false_alarm_ratio=ratio) for ratio in (0.3, 0.5)]
 SETTINGS = Assessment(parameter="false_alarm_ratio")

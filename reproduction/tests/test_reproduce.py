@@ -26,8 +26,8 @@ from reproduction.plan import REDUCED
 from reproduction.reproduce import Reproduction, reproduce
 from reproduction.run_studies import run_studies
 from reproduction.runs.folder import RunFolder
+from reproduction.study import Study
 from stakes.console import StatusLines
-from stakes.evaluation.study import Study
 from stakes.files import write_json
 from stakes.settings import to_plain
 

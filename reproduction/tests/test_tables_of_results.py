@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from invented_studies import invented_study
 
+from reproduction.study import AXES, Study, StudyError
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import (
     METRICS,
@@ -23,9 +24,7 @@ from reproduction.tables_of_results import (
     score_rows,
     summarise,
 )
-from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.study import AXES, Study
 from stakes.reports.page import Table
 
 COLUMNS = ["parameter", "decision_weight", "region", "by", "metric", "mean", "deviation", "difference", "low", "high"]

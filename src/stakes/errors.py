@@ -36,10 +36,6 @@ class SettingError(StakesError):
     """An option has a value outside its range."""
 
 
-class StudyError(StakesError):
-    """A study's files are missing or damaged, or it does not have what is asked of it."""
-
-
 class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
     """Training was asked to stop."""
 
@@ -50,10 +46,6 @@ class WorkerError(StakesError):
 
 class CheckpointError(StakesError):
     """A file that stakes keeps cannot be read or written, or is not what was written; not only a checkpoint."""
-
-
-class Era5Error(StakesError):
-    """ERA5 cannot be fetched, or what came is not what was asked for."""
 
 
 class RecordError(StakesError):
@@ -70,10 +62,6 @@ class SeriesError(StakesError):
 
 class NetCDFError(StakesError):
     """A file of series cannot be read, or does not have what a task needs."""
-
-
-class WheelError(StakesError):
-    """The wheel with the European wind power is not there, not the right one, or cannot be read."""
 
 
 class BundleError(StakesError):

@@ -55,21 +55,18 @@ def test_the_metric_over_batches_is_the_evaluation_of_all_cases() -> None:
 
 
 @pytest.mark.parametrize("bins", [1, 7, 10, 80])
-def test_bins_are_those_of_a_study(make_study: Any, bins: int) -> None:
-    from stakes.evaluation.calibration import binned_gap
-
+def test_bins_of_the_predicted_cost_hold_equally_many_cases(bins: int) -> None:
     samples, outcome = forecasts()
     reliability = CostReliability(COST, bins)
     for rows in torch.arange(CASES).split(16):
         reliability.update(samples[rows], outcome[rows])
     shown = ReliabilityBins(*(values.reshape(-1) for values in reliability.compute()))
     assessed = Assessor(COST)(samples, outcome)
-    study = make_study({name: assessed[name][None].numpy() for name in ("cost", "expected_cost")}, members=MEMBERS)
-    expected = binned_gap(study, 0.0, bins=min(bins, CASES))
-    assert shown.cases.tolist() == [each.cases for each in expected]
-    for name in ("predicted", "realised"):
-        means = torch.tensor([getattr(each, name).mean for each in expected], dtype=torch.float64)
-        torch.testing.assert_close(getattr(shown, name), means)
+    order, count = assessed["expected_cost"].argsort(), min(bins, CASES)
+    rows = [order[torch.arange(CASES) * count // CASES == each] for each in range(count)]
+    assert shown.cases.tolist() == [len(each) for each in rows]
+    for name, metric in {"predicted": "expected_cost", "realised": "cost"}.items():
+        torch.testing.assert_close(getattr(shown, name), torch.stack([assessed[metric][each].mean() for each in rows]))
 
 
 def test_other_layouts_and_masks() -> None:

@@ -22,9 +22,9 @@ from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.scalar_costs import ImbalanceCost
 from stakes.errors import ShapeError, StakesWarning
-from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.case_metrics import JudgedParts, judged_parts
 from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.metrics import Assessor
 from stakes.programs.convex_actions import cost_function
 from stakes.reports import drawing as style
 from stakes.reports.comparison import MONTH, Comparison
@@ -38,6 +38,7 @@ from stakes.reports.figures import (
     draw_groups,
     frontier_figure,
     origins_figure,
+    pit_shares,
     selection_figure,
 )
 from stakes.reports.page import Figure
@@ -125,6 +126,21 @@ def test_shares_of_a_pit_are_spread_over_where_it_may_lie() -> None:
     shares = pit_shares(np.array([0.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.5]), 4)
     assert shares == pytest.approx([1 / 12, 1 / 12, 5 / 12, 5 / 12])
     assert shares.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("members", "bins"), [(20, 20), (19, 10), (20, 7), (499, 20)])
+def test_pit_is_flat_for_a_calibrated_ensemble_and_high_at_both_ends_for_a_narrow_one(members: int, bins: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    outcome = torch.randn(2000, 1, generator=generator)
+    drawn = torch.randn(2000, members, 1, generator=generator)
+    found = []
+    for spread in (1.0, 0.5):
+        rank = members * Assessor(stakes.ProtectionCost(0.5, 0.4))(spread * drawn, outcome)["pit"].double().numpy()
+        found.append(pit_shares(rank / (members + 1), (rank + 1) / (members + 1), bins))
+        assert found[-1].sum() == pytest.approx(1.0)
+    chi_square = 2000 * ((found[0] - 1 / bins) ** 2).sum() * bins
+    assert chi_square < bins - 1 + 4 * np.sqrt(2 * (bins - 1))
+    assert min(found[1][0], found[1][-1]) > 1.5 * found[1][1:-1].max()
 
 
 def test_bins_go_by_the_key_and_hold_equally_many_cases() -> None:

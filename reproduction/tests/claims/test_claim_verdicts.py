@@ -15,9 +15,9 @@ from reproduction.claims import method
 from reproduction.claims.claim import Judgement, task_of
 from reproduction.claims.judging import all_claims
 from reproduction.claims.synthetic import MODE_DEVIATIONS
+from reproduction.study import Study
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
-from stakes.evaluation.study import Study
 from stakes.programs.convex_actions import cost_function
 from stakes.reports.page import Verdict
 

@@ -29,10 +29,9 @@ from reproduction.claims.claim import (
     stays,
 )
 from reproduction.claims.judging import all_claims, claims_record, judge_claims
+from reproduction.study import Study, StudyError
 from reproduction.study_collection import Studies, StudyKey
-from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
-from stakes.evaluation.study import Study
 from stakes.reports.page import Verdict
 
 CLAIMS = {claim.identifier: claim for claim in all_claims()}

@@ -16,8 +16,8 @@ from matplotlib.text import Text
 from reproduction.figures import frost, method, synthetic
 from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import Drawn, by_weight
+from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
-from stakes.evaluation.study import Study
 from stakes.reports.drawing import style, to_svg
 
 FIGURES = {

@@ -11,12 +11,12 @@ from invented_studies import invented_studies
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from reproduction.calibration import spread_skill
 from reproduction.figures import portfolio, wind
 from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import WIDTH, Drawn, Line
+from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
-from stakes.evaluation.calibration import spread_skill
-from stakes.evaluation.study import Study
 from stakes.reports.drawing import style, to_svg
 
 FIGURES = (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)

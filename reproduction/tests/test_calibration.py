@@ -5,19 +5,18 @@ import pytest
 import torch
 from refusals import refuses
 
-from stakes import ProtectionCost, ShortfallCost, optimal_action
-from stakes.errors import SettingError
-from stakes.evaluation.calibration import (
+from reproduction.calibration import (
     binned_gap,
     calibration_sides,
     economic_value,
-    pit_histogram,
     skill,
     spread_skill,
     total_spread,
 )
+from reproduction.study import RegionBy, Study
+from stakes import ProtectionCost, ShortfallCost, optimal_action
+from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.study import RegionBy, Study
 
 MakeStudy = Callable[..., Study]
 
@@ -37,20 +36,6 @@ def gaussian(make_study: MakeStudy, spread: float = 1.0, cases: int = 3000, memb
 def test_spread_skill_by_hand(make_study: MakeStudy) -> None:
     study = make_study({"spread": [[1.0, 2.0, 3.0]], "error": [[-2.0, 1.0, 0.0]]}, members=4)
     assert spread_skill(study, 0.0).estimate == pytest.approx(np.sqrt(5 / 4 * 14 / 5))
-
-
-@pytest.mark.parametrize(("members", "bins"), [(20, 20), (19, 10), (20, 7), (499, 20)])
-def test_pit_is_flat_for_a_calibrated_ensemble(make_study: MakeStudy, members: int, bins: int) -> None:
-    study = gaussian(make_study, cases=2000, members=members, seeds=1)
-    found = pit_histogram(study, 0.0, bins=bins)
-    assert found.sum() == pytest.approx(1.0)
-    chi_square = 2000 * ((found - 1 / bins) ** 2).sum() * bins
-    assert chi_square < bins - 1 + 4 * np.sqrt(2 * (bins - 1))
-
-
-def test_pit_of_too_narrow_members_is_high_at_both_ends(make_study: MakeStudy) -> None:
-    found = pit_histogram(gaussian(make_study, spread=0.5), 0.0, bins=10)
-    assert min(found[0], found[-1]) > 2 * found[1:-1].max()
 
 
 def test_sides_and_gap(make_study: MakeStudy) -> None:
@@ -117,7 +102,6 @@ def test_every_measure_has_regions_by_outcome_and_by_forecast(
     for measure in (spread_skill, total_spread, skill, economic_value):
         assert measure(whole, 0.0, region="high", by=by).estimate == pytest.approx(measure(only, 0.0).estimate)
         assert measure(whole, 0.0).estimate != pytest.approx(measure(only, 0.0).estimate)
-    np.testing.assert_allclose(pit_histogram(whole, 0.0, None, 4, "high", by), pit_histogram(only, 0.0, bins=4))
     bins = zip(binned_gap(whole, 0.0, None, 2, "high", by), binned_gap(only, 0.0, bins=2), strict=True)
     for found, expected in bins:
         assert (found.gap.mean, found.cases) == (pytest.approx(expected.gap.mean), expected.cases)
@@ -135,5 +119,4 @@ def test_bins_of_a_region_are_counted_where_a_seed_failed_and_where_it_is_empty(
 
 def test_bins_are_counted(make_study: MakeStudy) -> None:
     study = gaussian(make_study, cases=20)
-    for function in (binned_gap, pit_histogram):
-        refuses(SettingError, "bins", function, study, 0.0, bins=0)
+    refuses(SettingError, "bins", binned_gap, study, 0.0, bins=0)

@@ -16,14 +16,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from stakes.data.tables.columns import column_times, require_columns
-from stakes.errors import SettingError, StudyError, did_you_mean
+from stakes.errors import SettingError, StakesError, did_you_mean
 from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
 from stakes.evaluation.metrics import LEVELS
 from stakes.files import JSON_LIMIT, read_bytes, write_atomically
 from stakes.settings import shown
+
+
+class StudyError(StakesError):
+    """A study's files are missing or damaged, or it does not have what is asked of it."""
+
 
 AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
@@ -205,6 +210,12 @@ class Study:
 
     def _parameter(self, parameter: float | None) -> int:
         return 0 if parameter is None else _place("cost parameters", self.parameters, parameter)
+
+
+def defined_deviation(values: ArrayLike, axis: int) -> NDArray[np.float64]:
+    """The standard deviation along an axis of what is finite; NaN where nothing is."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.sqrt(defined_mean((numbers - np.expand_dims(defined_mean(numbers, axis), axis)) ** 2, axis))
 
 
 def _place(what: str, known: list[float], wanted: float) -> int:

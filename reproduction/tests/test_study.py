@@ -9,10 +9,10 @@ import pytest
 import xarray as xr
 from refusals import refuses
 
-from stakes.errors import SettingError, StudyError
+from reproduction.study import Study, StudyError
+from stakes.errors import SettingError
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.study import Study
 
 MakeStudy = Callable[..., Study]
 SIZES = (2, 3, 2, 2, 7)  # parameters, groups, weights, seeds, cases
@@ -213,7 +213,7 @@ def test_an_error_of_the_table_reader_is_that_of_a_study(
         raise pa.ArrowCapacityError("too large")
 
     study.save(tmp_path)
-    monkeypatch.setattr("stakes.evaluation.study.pd.read_parquet", fail)
+    monkeypatch.setattr("reproduction.study.pd.read_parquet", fail)
     refuses(StudyError, "cannot be read: too large", Study.load, tmp_path)
 
 
@@ -225,6 +225,6 @@ def test_an_interrupted_save_leaves_no_mixture(study: Study, tmp_path: Path, mon
             raise KeyboardInterrupt
         path.write_bytes(content)
 
-    monkeypatch.setattr("stakes.evaluation.study.write_atomically", interrupted)
+    monkeypatch.setattr("reproduction.study.write_atomically", interrupted)
     refuses(KeyboardInterrupt, "", Study(study.forecasts + 1, study.cases, study.about).save, tmp_path)
     refuses(StudyError, "cannot be read", Study.load, tmp_path)

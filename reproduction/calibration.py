@@ -10,11 +10,10 @@ All of it over all cases, or over those of a `region`, chosen `by` the outcome o
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reproduction.study import RegionBy, Study
 from stakes.argument_checks import require_count
 from stakes.evaluation.intervals import Difference, Sampled
-from stakes.evaluation.study import RegionBy, Study
 
 
 class Sides(NamedTuple):
@@ -69,38 +68,6 @@ def binned_gap(
         cases = int(mask[0, 0].sum())
         binned.append(Bin(sides.predicted.interval(), sides.realised.interval(), sides.gap.interval(), cases))
     return binned
-
-
-def pit_histogram(
-    study: Study,
-    weight: float,
-    parameter: float | None = None,
-    bins: int = 20,
-    region: str | None = None,
-    by: RegionBy = "observed",
-) -> NDArray[np.float64]:
-    """The share of outcomes in each bin of the probability integral transform; flat for a calibrated forecast.
-
-    An outcome above k of M members counts evenly over [k, k + 1] / (M + 1): no bin is favoured, whatever M.
-    """
-    require_count("bins", bins)
-    members = int(study.about["members"])
-    values = study.chosen("pit", weight, parameter, region, by).reshape(-1)
-    rank = members * values[np.isfinite(values)]
-    return pit_shares(rank / (members + 1), (rank + 1) / (members + 1), bins)
-
-
-def pit_shares(lower: NDArray[np.float64], upper: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
-    """The share of outcomes in each bin of the PIT, each spread evenly over where its PIT may lie.
-
-    >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
-    array([0.25, 0.25, 0.25, 0.25])
-    """
-    narrow = 1e-9  # of a PIT that is known exactly
-    first = np.minimum(lower, 1 - narrow)
-    width = np.maximum(upper - first, narrow)
-    edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
-    return np.diff(np.clip((edges - first) / width, 0.0, 1.0).mean(-1))
 
 
 def spread_skill(
