@@ -14,7 +14,7 @@ from hypothesis import strategies
 from refusals import refuses
 
 from stakes.errors import CostError, SettingError, StakesError
-from stakes.settings import canonical_text, from_plain, read_settings_file, set_dotted, to_plain
+from stakes.settings import canonical_text, from_plain, to_plain
 
 some_examples = examples(150)
 
@@ -445,56 +445,7 @@ def assert_well_typed(found: Settings) -> None:
     assert isinstance(found.folder, Path)
 
 
-words = ["true", "null", "nan", "inf", "NaN", "\\u", "0x", "2020-01-01", "a"]
-pieces = strategies.sampled_from([*"[]{}\"'=.,:\\#\n\r\t 019eE+-_", *words])
-scraps = strategies.lists(pieces, max_size=40).map("".join) | strategies.text(max_size=40)
-contents = strategies.binary(max_size=40) | scraps.map(lambda text: text.encode("utf-8", "surrogatepass"))
-
-
-@some_examples
-@hypothesis.given(contents, strategies.sampled_from([".toml", ".json"]))
-def test_whatever_a_file_holds_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str
-) -> None:
-    path = tmp_path_factory.getbasetemp() / f"scrap{suffix}"
-    path.write_bytes(content)
-    try:
-        values = read_settings_file(path)
-    except StakesError:
-        return
-    assert type(values) is dict
-    assert_well_read(values)
-
-
-# Dotted keys and the text to be hashed
-
-
-def test_set_dotted_copies_and_sets() -> None:
-    values = {"a": {"b": {"c": 1}, "d": 2}, "e": [1]}
-    before = deepcopy(values)
-    assert set_dotted(values, "a.b.c", 5) == {"a": {"b": {"c": 5}, "d": 2}, "e": [1]}
-    assert set_dotted(values, "x.y", 5) == {**before, "x": {"y": 5}}
-    assert set_dotted(values, "a", 5) == {"a": 5, "e": [1]}
-    assert values == before
-
-
-def test_set_dotted_opens_a_bare_name() -> None:
-    assert set_dotted({"task": "wind"}, "task.penalty", 5) == {"task": {"name": "wind", "penalty": 5}}
-    assert set_dotted({"task": "wind"}, "task.name", "nothing") == {"task": {"name": "nothing"}}
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("a.b.c", "a.b must be a table for a.b.c to be set, got 1"),
-        ("list.x", "list must be a table for list.x to be set, got a list of 1"),
-        ("", "a setting must be a name or names joined by dots, got ''"),
-        ("a..b", "a setting must be a name or names joined by dots, got 'a..b'"),
-        (".a", "a setting must be a name or names joined by dots, got '.a'"),
-    ],
-)
-def test_set_dotted_refuses(key: str, expected: str) -> None:
-    assert refuses(SettingError, "", set_dotted, {"a": {"b": 1}, "list": [1]}, key, 5) == expected
+# The text to be hashed
 
 
 def test_canonical_text_is_the_same_for_equal_settings() -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from reproduction.runs.settings import WEIGHTS, RunSettings, build_model, run_from_plain, saved_weights
+from reproduction.runs.settings_files import read_settings_file
 from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import check_sha256, content_digest, read_bytes, write_atomically, write_json
-from stakes.settings import canonical_text, from_plain, read_settings_file, shown, to_plain
+from stakes.settings import canonical_text, from_plain, shown, to_plain
 from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.stored_models import (
     TENSOR_LIMIT,

@@ -17,12 +17,13 @@ import torch
 from reproduction.runs.folder import RunFolder, is_run
 from reproduction.runs.jobs import Execution, run_jobs
 from reproduction.runs.settings import RunSettings, prepare, run_from_plain, task_data
+from reproduction.runs.settings_files import read_settings_file, set_dotted
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.tasks import find_task
 from stakes.console import exit_code_of
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked, read_json, write_atomically, write_json
-from stakes.settings import read_settings_file, set_dotted, shown, to_plain
+from stakes.settings import shown, to_plain
 from stakes.training.execution import stop_on_interrupt
 from stakes.training.progress import Display, StackDisplay
 from stakes.training.replicas import cost_structure

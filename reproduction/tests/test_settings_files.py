@@ -1,12 +1,16 @@
 import os
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
+import hypothesis
 import pytest
+from example_counts import examples
+from hypothesis import strategies
 from refusals import refuses
 
-from stakes.errors import SettingError
-from stakes.settings import read_settings_file
+from reproduction.runs.settings_files import read_settings_file, set_dotted
+from stakes.errors import SettingError, StakesError
 
 
 @pytest.fixture
@@ -90,3 +94,51 @@ def test_a_folder_a_pipe_and_a_name_too_long_are_refused(tmp_path: Path) -> None
     assert refusal(tmp_path / "pipe.toml") == "'pipe.toml' must be a regular file"
     refuses(SettingError, "cannot be read", read_settings_file, tmp_path / f"{'x' * 3000}.toml")
     refuses(SettingError, "there is no file", read_settings_file, tmp_path / "a\0.toml")
+
+
+words = ["true", "null", "nan", "inf", "NaN", "\\u", "0x", "2020-01-01", "a"]
+pieces = strategies.sampled_from([*"[]{}\"'=.,:\\#\n\r\t 019eE+-_", *words])
+scraps = strategies.lists(pieces, max_size=40).map("".join) | strategies.text(max_size=40)
+contents = strategies.binary(max_size=40) | scraps.map(lambda text: text.encode("utf-8", "surrogatepass"))
+
+
+@examples(150)
+@hypothesis.given(contents, strategies.sampled_from([".toml", ".json"]))
+def test_whatever_a_file_holds_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"scrap{suffix}"
+    path.write_bytes(content)
+    try:
+        values = read_settings_file(path)
+    except StakesError:
+        return
+    assert type(values) is dict
+
+
+def test_set_dotted_copies_and_sets() -> None:
+    values = {"a": {"b": {"c": 1}, "d": 2}, "e": [1]}
+    before = deepcopy(values)
+    assert set_dotted(values, "a.b.c", 5) == {"a": {"b": {"c": 5}, "d": 2}, "e": [1]}
+    assert set_dotted(values, "x.y", 5) == {**before, "x": {"y": 5}}
+    assert set_dotted(values, "a", 5) == {"a": 5, "e": [1]}
+    assert values == before
+
+
+def test_set_dotted_opens_a_bare_name() -> None:
+    assert set_dotted({"task": "wind"}, "task.penalty", 5) == {"task": {"name": "wind", "penalty": 5}}
+    assert set_dotted({"task": "wind"}, "task.name", "nothing") == {"task": {"name": "nothing"}}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("a.b.c", "a.b must be a table for a.b.c to be set, got 1"),
+        ("list.x", "list must be a table for list.x to be set, got a list of 1"),
+        ("", "a setting must be a name or names joined by dots, got ''"),
+        ("a..b", "a setting must be a name or names joined by dots, got 'a..b'"),
+        (".a", "a setting must be a name or names joined by dots, got '.a'"),
+    ],
+)
+def test_set_dotted_refuses(key: str, expected: str) -> None:
+    assert refuses(SettingError, "", set_dotted, {"a": {"b": 1}, "list": [1]}, key, 5) == expected
