@@ -46,7 +46,7 @@ docs: $(READY)
 	$(BIN)/python -m pytest --quiet -m site tests/test_site.py
 
 reproduce: $(INSTALLED)
-	$(BIN)/python -m reproduction all --quick
+	$(BIN)/python -m reproduction all --budget quick
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run

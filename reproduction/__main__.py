@@ -32,9 +32,19 @@ def reproduce(
     subject: Annotated[str, Parameter(help="synthetic, wind, frost, portfolio, all of these, or programs")] = "all",
     /,
     *,
-    quick: Annotated[
-        bool, Parameter(help="a reduced run, under 20 minutes on two cores", negative="", show_default=False)
-    ] = False,
+    budget: Annotated[
+        Literal["paper", "quick"], Parameter(help="the whole plan, or a reduced one of 15 minutes on two cores")
+    ] = "paper",
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            help="another reading of the paper: a setting on top of the plan's, such as model.prediction=v, "
+            "task.cutoff_sharpness=2.0, solver=projected_gradient or seed=[0,1]; may be repeated",
+            negative="",
+        ),
+    ] = (),
+    settings: Annotated[Path | None, Parameter(help="a TOML or JSON file of such settings")] = None,
     model: Annotated[str | None, Parameter(help="implicit or diffusion; both by default")] = None,
     record: Annotated[
         str | None, Parameter(help="another record or a file, NetCDF, Zarr, CSV or parquet, for wind or frost")
@@ -53,8 +63,10 @@ def reproduce(
     from reproduction.reproduce import Reproduction
     from reproduction.reproduce import reproduce as run
     from reproduction.runs.jobs import Execution
+    from reproduction.runs.sweep import read_overrides
 
-    wanted = Reproduction(subject, quick, model, record, figure, tables)
+    overrides = read_overrides(settings, set_)
+    wanted = Reproduction(subject, budget == "quick", model, record, figure, tables, overrides)
     sys.stdout.write(f"{run(wanted, out or wanted.folder, Execution(device, workers, quiet))}\n")
 
 

@@ -218,7 +218,8 @@ _FEWER: Mapping[str, Mapping[str, Sequence[float]]] = {  # the grid on which the
 }
 _GRIDS: Mapping[tuple[str, str, str], Mapping[str, Sequence[float]]] = {  # of single studies
     ("synthetic", "diffusion", "improved"): {},
-    ("frost", "diffusion", MAIN): {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)},
+    ("wind", "diffusion", MAIN): {"decision_weight": (0.0, 0.5, 0.9)},
+    ("frost", "diffusion", MAIN): {"decision_weight": (0.0, 0.1, 0.3, 0.9), "seed": (0, 1, 2, 3, 4)},
     ("frost", "diffusion", "chain"): {
         "decision_weight": (0.0, 0.3, 0.9),
         "task.false_alarm_ratio": (0.5,),
@@ -236,8 +237,9 @@ def planned_studies(
     model: str | None = None,
     record: str | None = None,
     tables: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> list[PlannedStudy]:
-    """The studies of some subjects, those of the main settings first."""
+    """The studies of some subjects, those of the main settings first; with other settings on top, these alone."""
     for subject in subjects:
         if subject not in SUBJECTS:
             hint = did_you_mean(subject, (*SUBJECTS, "all", PROGRAMS))
@@ -250,7 +252,48 @@ def planned_studies(
     if not chosen:
         raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
     ordered = sorted(chosen, key=lambda study: study.choice != MAIN)
-    return [_quick(study) for study in ordered if study.choice in _quick_choices(study)] if quick else ordered
+    if quick:
+        ordered = [_quick(study) for study in ordered if study.choice in _quick_choices(study)]
+    return ordered if not overrides else [_overridden(study, overrides) for study in ordered if study.choice == MAIN]
+
+
+SOLVER = "solver"
+"""A setting of training and evaluation at once: "exact" or "projected_gradient", with the paper's 50 and 200 steps."""
+
+
+def _overridden(study: PlannedStudy, overrides: Mapping[str, Any]) -> PlannedStudy:
+    """The same with those of the settings that it has: a value, or a list of values of an axis of the grid."""
+    known = {name: value for name, value in overrides.items() if name in setting_names(study)}
+    grid, settings, assessment = dict(study.grid), dict(study.settings), study.assessment
+    for name, value in known.items():
+        if name in find_task(study.task).paper.grid or isinstance(value, list):
+            grid[name] = value if isinstance(value, list) else [value]
+        elif name == SOLVER:
+            settings["training.solver"] = value
+            assessment = replace(assessment, solver_steps=PAPER_STEPS if value == "projected_gradient" else None)
+        else:
+            settings[name] = value
+    return replace(study, settings=settings, grid=grid, assessment=assessment)
+
+
+def setting_names(study: PlannedStudy) -> set[str]:
+    """The settings that a study has, by dotted name."""
+    run = replace(study, grid={axis: values[:1] for axis, values in study.grid.items()}).sweep.points[0].run
+    of_parts = {"task": run.task, "training": run.training} | ({} if study.model == "policy" else {"model": run.model})
+    names = {f"{part}.{name}" for part, settings in of_parts.items() for name in to_plain(settings) if name != "name"}
+    return names | {"decision_weight", "seed", SOLVER}
+
+
+def unknown_settings(overrides: Mapping[str, Any], planned: Sequence[PlannedStudy]) -> list[str]:
+    """Those that no study at hand has; raises where no study of the reproduction has them either."""
+    here = {name for study in planned for name in setting_names(study)}
+    rest = [name for name in overrides if name not in here]
+    if rest:
+        every = sorted({name for study in planned_studies(SUBJECTS) for name in setting_names(study)})
+        for name in rest:
+            if name not in every:
+                raise SettingError(f"there is no setting {name!r}; {did_you_mean(name, every)}")
+    return rest
 
 
 def _is_rival_of_portfolios(study: PlannedStudy) -> bool:
@@ -384,8 +427,9 @@ _PLANS = {
 }
 
 REDUCED = (
-    "With --quick there are fewer weights, one or two training seeds, a few epochs, fewer members a forecast and 25 "
-    "steps of the diffusion model. Its verdicts show that everything works, not what is true."
+    "With --budget quick there are few weights, one or two seeds, a few epochs and few members a forecast, and one "
+    "test year. Its verdicts show that everything works; whether a claim is true it cannot judge: models stop long "
+    "before they are trained, and the seeds are too few to tell an effect from chance."
 )
 _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "synthetic": {"training.epochs": 60},

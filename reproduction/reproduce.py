@@ -1,11 +1,12 @@
 """The paper, and the portfolios beyond it, with one command: train, evaluate, draw, judge, report."""
 
+import hashlib
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,15 @@ import stakes
 from reproduction.claims.judging import claims_record, judge_claims
 from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import PaperFigure
-from reproduction.plan import NOT_SHIPPED, PROGRAMS, REDUCED, SUBJECTS, PlannedStudy, planned_studies
+from reproduction.plan import (
+    NOT_SHIPPED,
+    PROGRAMS,
+    REDUCED,
+    SUBJECTS,
+    PlannedStudy,
+    planned_studies,
+    unknown_settings,
+)
 from reproduction.programs.reproduce import reproduce_programs
 from reproduction.report import build_report, draw_figure, draw_figures
 from reproduction.run_studies import kept_study, run_studies
@@ -30,7 +39,7 @@ from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.files import locked, write_atomically
 from stakes.reports.page import Figure, write_report
-from stakes.settings import to_plain
+from stakes.settings import canonical_text, to_plain
 
 # Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of
 # an AMD EPYC and on an H200 (docs/benchmarks.md); other machines differ by a factor of a few.
@@ -56,7 +65,7 @@ class Effort:
 
     def sentence(self, quick: bool) -> str:
         """What to expect of a whole or a quick run, as one sentence."""
-        kind = "a reduced run (--quick)" if quick else "the whole run"
+        kind = "a reduced run (--budget quick)" if quick else "the whole run"
         time = _counted(self.minutes, "minute") if self.minutes < 120 else _counted(self.minutes / 60, "hour")
         memory = f"{self.memory:.0f} GiB of memory"
         return f"{kind} of {_counted(self.models, 'model')}: about {time} and {memory}, if nothing is there yet"
@@ -112,12 +121,15 @@ class Reproduction:
     record: str | None = None  # another record, or a NetCDF file, for wind or frost; None for the task's own
     figure: str | None = None  # the label of the only figure to draw; None for the whole report
     tables: str | None = None  # the folder of the portfolios' tables that are not shipped; None for the current one
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings on top of the plan's, by dotted name
 
     @property
     def folder(self) -> Path:
         """Where it goes by default: another folder for all that gives other results."""
         record = [] if self.record is None else [Path(self.record).stem]
         parts = [self.subject, *record, *([self.model] if self.model else []), *(["quick"] if self.quick else [])]
+        if self.overrides:
+            parts.append(hashlib.sha256(canonical_text(dict(self.overrides)).encode()).hexdigest()[:8])
         return Path("build", "reproduction", "-".join(parts))
 
     @property
@@ -129,7 +141,7 @@ class Reproduction:
         """What has to be trained and evaluated."""
         if self.record is not None and self.subject == "all":
             raise SettingError("a record belongs to one task: --record needs the subject wind or frost, got all")
-        planned = planned_studies(self.subjects, self.quick, self.model, self.record, self.tables)
+        planned = planned_studies(self.subjects, self.quick, self.model, self.record, self.tables, self.overrides)
         return planned if self.figure is None else self._needed(find_figure(self.figure), planned)
 
     def _needed(self, figure: PaperFigure, planned: Sequence[PlannedStudy]) -> list[PlannedStudy]:
@@ -149,6 +161,7 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
     if wanted.subject == PROGRAMS:
         return _programs(wanted, out, execution, say)
     planned, notes = _with_data(wanted.planned())
+    notes += [f"{name} was left aside: nothing here has it." for name in unknown_settings(wanted.overrides, planned)]
     with locked(out), _resumable():
         for note in notes:
             say(note)
@@ -201,7 +214,8 @@ def _with_data(planned: Sequence[PlannedStudy]) -> tuple[list[PlannedStudy], lis
 
 def _others(wanted: Reproduction, out: Path) -> dict[StudyKey, Study]:
     """What was evaluated before, and which a figure shows beside what it needs."""
-    planned = planned_studies(wanted.subjects, wanted.quick, wanted.model, wanted.record, wanted.tables)
+    given = (wanted.quick, wanted.model, wanted.record, wanted.tables, wanted.overrides)
+    planned = planned_studies(wanted.subjects, *given)
     return {each.key: study for each in planned if (study := kept_study(each, out)) is not None}
 
 
@@ -280,4 +294,5 @@ def _command(wanted: Reproduction) -> str:
     flags = [
         f"--{name} {value}" for name in ("model", "record", "figure", "tables") if (value := getattr(wanted, name))
     ]
-    return " ".join(["python -m reproduction", wanted.subject, *(["--quick"] if wanted.quick else []), *flags])
+    flags += [f"--set {name}={json.dumps(value)}" for name, value in wanted.overrides.items()]
+    return " ".join(["python -m reproduction", wanted.subject, *(["--budget quick"] if wanted.quick else []), *flags])

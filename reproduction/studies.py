@@ -1,6 +1,7 @@
 """From trained runs to a study: every run evaluated on the test cases, and the metrics on common axes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,25 @@ def assess(
     described = {"model": first.model.name, "settings": to_plain(first), "failed": failed, **about}
     tasks = {place_of_task(point.run.task, settings): point.run.task for point in sweep.points}
     return build_study(evaluations, tasks, settings, described)
+
+
+def untrained_runs(study: Study) -> int:
+    """How many runs with a decision weight kept the weights of epoch 0, in which there is no decision training."""
+    return 0 if _BEST_EPOCH not in study.forecasts else int(_untrained(study).sum())
+
+
+def with_decision_training(study: Study) -> Study:
+    """The study without the runs that have a decision weight and no decision training in them."""
+    if not untrained_runs(study):
+        return study
+    return replace(study, forecasts=study.forecasts.where(~_untrained(study)))
+
+
+_BEST_EPOCH = "validation_best_epoch"
+
+
+def _untrained(study: Study) -> xr.DataArray:
+    return (study.forecasts[_BEST_EPOCH] == 0) & (study.forecasts["decision_weight"] > 0)
 
 
 def _require_one_of_each(sweep: Sweep, settings: Assessment) -> None:

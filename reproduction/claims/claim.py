@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduction.runs.settings import run_from_plain
+from reproduction.studies import with_decision_training
 from reproduction.study import RegionBy, Study, StudyError
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import Task
@@ -153,7 +154,7 @@ class Claim:
     def _studies(self, studies: Studies, choice: str) -> list[Study] | None:
         """The studies of the sources under a choice, or None if some that are needed are missing."""
         keys = [StudyKey(task, model, choice) for task, model in self.sources]
-        present = [studies[key] for key in keys if key in studies]
+        present = [with_decision_training(studies[key]) for key in keys if key in studies]
         enough = len(present) == len(keys) or (self.partial and len(present) > 0)
         return present if enough else None
 

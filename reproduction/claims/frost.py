@@ -49,6 +49,8 @@ def _crps_and_cost(study: Study) -> Iterator[Check]:
         at = f"α = {ratio:g}, weight {high:g} against 0"
         yield rises(f"CRPS, {at}", relative_change(study, "energy_score", high, ratio))
         yield stays(f"cost, {at}", relative_change(study, "cost", high, ratio), _FLAT)
+        regret = relative_change(study, "foresight_regret", high, ratio)
+        yield remark(stays(f"cost above perfect foresight, {at}", regret, _FLAT))
     for ratio in (0.3, 0.5):
         effect = relative_change(study, "cost", low, required_parameter(study, ratio))
         yield falls(f"cost, α = {ratio:g}, weight {low:g} against 0", effect)

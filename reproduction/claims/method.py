@@ -23,7 +23,7 @@ from reproduction.claims.claim import (
     task_of,
 )
 from reproduction.runs.settings import task_data
-from reproduction.study import RegionBy, Study, StudyError
+from reproduction.study import Study, StudyError
 from reproduction.tasks.task import Task
 from stakes.actions.scalar_solvers import ProjectedGradient
 from stakes.actions.solve import optimal_action, solve_action
@@ -40,17 +40,20 @@ _SIZES = (10, 50, 200)  # of members, and of iterations
 
 
 def _gradient(study: Study) -> Iterator[Check]:
-    ways: tuple[tuple[RegionBy, str], ...] = (("observed", "observed"), ("forecast", "most likely by forecast"))
-    for by, name in ways:
-        means = {
-            region: study.mean("gradient", 0.0, required_parameter(study, _PENALTY), region, by)
-            for region in ("ramp", "rated", "cut-off")
-        }
+    penalty = required_parameter(study, _PENALTY)
+    regions = ("ramp", "rated", "cut-off")
+    of_members = {
+        region: study.mean(f"gradient_{region}", 0.0, penalty) / study.mean(f"mass_{region}", 0.0, penalty)
+        for region in regions
+    }
+    of_cases = {region: study.mean("gradient", 0.0, penalty, region) for region in regions}
+    for means, which, counts in ((of_members, "members", True), (of_cases, "outcomes", False)):
         for other in ("ramp", "cut-off"):
             share = means["rated"] / means[other] * 100.0
-            what = f"gradient in the rated region, of that in the {other} region ({name})"
-            check = falls(what, share, below=_NEAR_ZERO)
-            yield check if by == "observed" else remark(check)
+            check = falls(
+                f"gradient of {which} in the rated region, of those in the {other} region", share, below=_NEAR_ZERO
+            )
+            yield check if counts else remark(check)
     at_bound = study.forecasts["interior"].values == 0
     if not at_bound.any():
         raise StudyError("no forecast of this study has its best action at a bound")
@@ -145,9 +148,9 @@ METHOD_CLAIMS = (
         "method",
         "The decision loss has no gradient where the best action is at a bound, and next to none in the rated region, "
         "where the power curve is flat.",
-        "Sum over members of |d cost / d member|: exactly 0 for every forecast whose action is at a bound; its mean at "
-        "weight 0, λ = 5 over cases observed in the rated region is below 10 % of that in the ramp and in the cut-off "
-        "region.",
+        "|d cost / d member|: exactly 0 for every forecast whose action is at a bound; its mean at weight 0, λ = 5, "
+        "over members that lie in the rated region is below 10 % of that over members in the ramp, and in the cut-off "
+        "region. Beside it by where the outcome was.",
         (("wind", "implicit"),),
         _gradient,
     ),

@@ -32,6 +32,8 @@ from stakes.settings import canonical_text, to_plain
 from stakes.training.processes import called_for_each
 
 METRICS_VERSION = 3  # evaluations kept by other versions are made again
+_LEFT_OUT = ("gap", "miscalibration", "pit", "spread_")
+_COARSE = ("quantile", "mass_", "gradient_", "quartiles_", "interior")
 _FEWEST = 8  # members, of which quartiles are taken
 _DIGEST = hashlib.sha256().digest_size
 
@@ -124,9 +126,8 @@ def _evaluate_and_keep(name: str, points: Sequence[Point], folder: Path, setting
 
 def _packed(arrays: MetricArrays) -> dict[str, NDArray[Any]]:
     """What is kept: half precision where it is enough, and nothing that follows from the rest."""
-    coarse = {name for name in arrays if name == "quantile" or name.startswith("mass_")}
-    kept = {name: values for name, values in arrays.items() if name not in ("gap", "miscalibration")}
-    return {name: values.astype(np.float16) if name in coarse else values for name, values in kept.items()}
+    kept = {name: values for name, values in arrays.items() if not name.startswith(_LEFT_OUT)}
+    return {name: values.astype(np.float16) if name.startswith(_COARSE) else values for name, values in kept.items()}
 
 
 def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> MetricArrays:
@@ -209,14 +210,14 @@ def task_metrics(task: Task, cases: CaseTable, members: Tensor, solver: Solver |
     outcome = cases.outcome.to(members.device)
     metrics = Assessor(task.cost, task.regions, solver=solver)(members, outcome)
     if members.shape[-1] == 1:
-        parts = [_by_member(task, members[rows], outcome[rows]) for rows in case_parts(members)]
+        parts = [metrics_by_member(task, members[rows], outcome[rows]) for rows in case_parts(members)]
         metrics |= {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     if isinstance(task, KnownTruth):
         metrics |= against_truth(task, cases, metrics["action"].cpu()[:, None])
     return metrics
 
 
-def _by_member(task: Task, members: Tensor, outcome: Tensor) -> Metrics:
+def metrics_by_member(task: Task, members: Tensor, outcome: Tensor) -> Metrics:
     """What the members that lie in each region are like, wherever the outcome was, (N,).
 
     `gradient_NAME` is the sum of |d cost / d member| over those in the region, `quartiles_NAME` how far their upper

@@ -53,14 +53,16 @@ class RunSettings:
     def distinct(self) -> "RunSettings":
         """The run that stands for all with the same result.
 
-        At weight 0 the companion does not matter, nor how many members decide, nor the cost unless the score looks at
-        its total.
+        At weight 0 the companion does not matter, nor how many members decide, nor by which chain or solver, nor the
+        cost unless the score looks at its total.
         """
         if self.decision_weight:
             return self
         task = self.task if "total" in score_weights(self.training.score) else _with_default_cost(self.task)
         training = replace(self.training, companion="decision", decision_member_count=None, solver="exact")
-        return replace(self, task=task, training=training)
+        defaults = {"chain_steps": 0, "chain_gradient": 3} if getattr(self.model, "chain_steps", 0) else {}
+        model = replace(cast(Any, self.model), **defaults)
+        return replace(self, task=task, training=training, model=model)
 
     @property
     def name(self) -> str:

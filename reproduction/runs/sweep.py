@@ -270,6 +270,24 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
     return overrides
 
 
+def read_overrides(file: Path | None, words: Sequence[str]) -> dict[str, Any]:
+    """Settings by their dotted names, from a file and from words such as model.prediction=v, which win."""
+    overrides = {} if file is None else _flat(read_settings_file(file))
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise SettingError(f"set must be a name and a value, such as model.prediction=v, got {word!r}")
+        overrides[name.strip()] = parse_value(value.strip())
+    return overrides
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
 def parse_value(text: str) -> Any:
     """A flag's value: TOML, or text where it is none."""
     try:

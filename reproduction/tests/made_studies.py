@@ -8,7 +8,7 @@ import torch
 
 from reproduction import studies as assessment
 from reproduction.plan import NOT_SHIPPED, planned_studies
-from reproduction.runs.evaluations import Assessment, place_of_run, place_of_task
+from reproduction.runs.evaluations import Assessment, metrics_by_member, place_of_run, place_of_task
 from reproduction.runs.settings import task_data
 from reproduction.runs.sweep import Point
 from reproduction.study import Study
@@ -56,6 +56,8 @@ def _made_metrics(run: Any, settings: Assessment) -> dict[str, Any]:
     centre = test.outcome + scale * torch.randn(test.outcome.shape, generator=generator)
     members = centre[:, None] + scale * torch.randn(CASES, MEMBERS, test.outcome.shape[1], generator=generator)
     metrics = Assessor(run.task.cost, run.task.regions)(members, test.outcome)
+    if members.shape[-1] == 1:
+        metrics |= metrics_by_member(run.task, members, test.outcome)
     if isinstance(run.task, KnownTruth):
         truth = run.task.truth(test.features)
         action = metrics["action"][:, None]

@@ -180,7 +180,10 @@ def test_a_file_that_cannot_be_used_is_refused(command: str, name: str, content:
 WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"sed": 3}, "there is no setting 'sed'; did you mean 'seed'?"),
     ({"task": "syntetic"}, "there is no task 'syntetic'; did you mean 'synthetic'?"),
-    ({"model": "difusion"}, "one of 'implicit', 'diffusion', 'linear', got 'difusion'; did you mean 'diffusion'?"),
+    (
+        {"model": "difusion"},
+        "one of 'implicit', 'diffusion', 'linear', 'gaussian', got 'difusion'; did you mean 'diffusion'?",
+    ),
     ({"model": {"name": "implicit", "steps": 30}}, "there is no setting 'model.steps'"),
     ({"training": {"epochs": "many"}}, "training.epochs must be a whole number, got 'many'"),
     ({"decision_weight": 1.1}, "decision_weight must lie in [0, 1"),
@@ -400,7 +403,7 @@ def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--help"], ["train", "sweep", "resume", "--quick"]),
+        (["--help"], ["train", "sweep", "resume", "--budget"]),
         (["train", "--help"], ["FILE", "--out", "--device", "--quiet", "--training.epochs 100"]),
         (["sweep", "--help"], ["FILES", "--out", "--device", "--workers", "--quiet", "--grid.seed"]),
     ],

@@ -1,6 +1,8 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
+from refusals import refuses
 
 from reproduction import run_studies
 from reproduction.claims.judging import all_claims
@@ -14,9 +16,11 @@ from reproduction.plan import (
     PlannedStudy,
     planned_studies,
     score_choice,
+    unknown_settings,
 )
 from reproduction.reproduce import Effort
 from reproduction.runs.jobs import Execution
+from reproduction.runs.sweep import read_overrides
 from reproduction.study_collection import StudyKey
 from reproduction.tasks import find_task
 from stakes.errors import SettingError
@@ -47,7 +51,7 @@ def test_every_study_is_a_sweep_with_a_baseline(subject: str, quick: bool) -> No
 
 def test_the_whole_run_has_the_grids_of_the_paper() -> None:
     for study in planned_studies(["synthetic", "wind", "frost"]):
-        reduced = (study.task, study.model) == ("frost", "diffusion")  # with ten seeds, on six weights
+        reduced = study.task in ("wind", "frost") and study.model == "diffusion"  # which takes long
         if study.choice == MAIN and study.model in ("implicit", "diffusion") and not reduced:
             runs = [point.run for point in study.sweep.points]
             grid = find_task(study.task).paper.grid
@@ -140,12 +144,48 @@ ONE = Execution("cpu", workers=1)
             1,
             1.2,
             True,
-            "a reduced run (--quick) of 1 model: about 1 minute and 2 GiB of memory, if nothing is there yet",
+            "a reduced run (--budget quick) of 1 model: about 1 minute and 2 GiB of memory, if nothing is there yet",
         ),
-        (9, 15, True, "a reduced run (--quick) of 9 models: about 15 minutes and 2 GiB of memory"),
+        (9, 15, True, "a reduced run (--budget quick) of 9 models: about 15 minutes and 2 GiB of memory"),
         (9, 119, False, "the whole run of 9 models: about 119 minutes and 2 GiB of memory"),
         (900, 1200, False, "the whole run of 900 models: about 20 hours and 2 GiB of memory"),
     ],
 )
 def test_what_to_expect_is_one_sentence(models: int, minutes: float, quick: bool, sentence: str) -> None:
     assert Effort(models, minutes, 2.3).sentence(quick).startswith(sentence)
+
+
+def test_settings_on_top_of_the_plan() -> None:
+    words = ["model.prediction=v", "task.cutoff_sharpness=1.5", "solver=projected_gradient", "seed=[0, 1]"]
+    overrides = read_overrides(None, words)
+    planned = planned_studies(["synthetic", "wind"], overrides=overrides)
+    assert {study.choice for study in planned} == {MAIN}
+    for study in planned:
+        run = study.sweep.points[0].run
+        assert {point.run.seed for point in study.sweep.points} == {0, 1}
+        assert (run.training.solver, run.training.solver_steps) == ("projected_gradient", 50)
+        assert study.assessment.solver_steps == 200
+        assert study.model != "diffusion" or run.model.prediction == "v"  # type: ignore[attr-defined]
+        assert getattr(run.task, "cutoff_sharpness", 1.5) == 1.5
+    assert unknown_settings(overrides, planned) == []
+    synthetic = planned_studies(["synthetic"], overrides=overrides)
+    assert unknown_settings(overrides, synthetic) == ["task.cutoff_sharpness"]
+    refuses(SettingError, "model.prediction", unknown_settings, {"model.predicton": "v"}, synthetic)
+
+
+def test_a_file_of_settings(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('seed = [3]\n[model]\nprediction = "v"\n')
+    read = read_overrides(tmp_path / "own.toml", ["model.prediction=target"])
+    assert read == {"seed": [3], "model.prediction": "target"}
+    refuses(SettingError, "set must be", read_overrides, None, ["model.prediction"])
+
+
+def test_test_years_are_data_sets_of_one_shape() -> None:
+    study = next(study for study in planned_studies(["wind"]) if study.choice == "rolling")
+    tasks = {point.run.task.test_year: point.run.task for point in study.sweep.points}  # type: ignore[attr-defined]
+    assert sorted(tasks) == list(range(2015, 2022))
+    for year, task in ((2015, tasks[2015]), (2021, tasks[2021])):
+        data = task.data()
+        assert [len(split) for split in (data.train, data.validation, data.test)] == [15 * 52 * 28, 52 * 28, 52 * 28]
+        years = [np.unique(each.times.astype("datetime64[Y]")).astype(int) + 1970 for each in (data.train, data.test)]  # type: ignore[union-attr]
+        assert (years[0].max(), years[1].tolist()) == (year - 2, [year])

@@ -9,6 +9,7 @@ import pytest
 import torch
 import xarray as xr
 from made_studies import made_studies
+from scipy.stats import norm
 
 from reproduction.claims import claim as effects
 from reproduction.claims import method
@@ -90,11 +91,11 @@ def test_troughs() -> None:
 
 
 def test_spread_within_modes() -> None:
-    spreads = {name: deviation * 0.8 for name, deviation in MODE_DEVIATIONS.items()}
+    quartiles = {name: norm.ppf(0.75) * 2 * deviation * 0.8 for name, deviation in MODE_DEVIATIONS.items()}
     tight = altered(
         synthetic(),
-        spread_calm=lambda base, w: 0 * base + spreads["calm"] + 0 * w,
-        spread_hazard=lambda base, w: 0 * base + spreads["hazard"] + 0 * w,
+        quartiles_calm=lambda base, w: 0 * base.fillna(0) + quartiles["calm"] + 0 * w,
+        quartiles_hazard=lambda base, w: 0 * base.fillna(0) + quartiles["hazard"] + 0 * w,
     )
     assert (verdict("S5", tight), verdict("S5", synthetic())) == ("holds", "fails")
 
@@ -108,10 +109,9 @@ def test_true_deviations_of_the_modes() -> None:
 
 def test_cut_off_gains() -> None:
     gains = {metric: scaled(-0.3) for metric in ("energy_score", "miscalibration")}
-    above = 0.3 * regret(wind())
-    better = altered(wind(), **gains, cost=lambda base, w: base - above * w)
+    better = altered(wind(), **gains, cost=lambda base, w: 0 * base + 0.5 - 0.3 * w)
     assert verdict("W1", better) == "holds"
-    assert verdict("W1", altered(better, cost=lambda base, w: base + above * w)) == "fails"
+    assert verdict("W1", altered(better, cost=lambda base, w: 0 * base + 0.5 + 0.3 * w)) == "fails"
     first = CLAIMS["W1"]._judged([better], "main").checks[0]
     assert (first.effect.mean, first.paper) == (pytest.approx(-27), -11.0)
 
@@ -158,13 +158,18 @@ def test_onset() -> None:
 def test_gradient_by_region() -> None:
     study = wind()
     interior = study.forecasts["interior"].isel(parameter=0, decision_weight=0, drop=True)
-    rated = xr.DataArray(study.case_values("observed_rated")[0].astype(float), dims="case")
     at_bound = interior.copy(data=np.arange(interior.size).reshape(interior.shape) % 3 == 0)
     bounded = altered(study, interior=lambda base, w: 0 * base + (1 - at_bound) + 0 * w)
-    quiet = altered(bounded, gradient=lambda base, w: (1 - 0.99 * rated) * (1 - at_bound) + 0 * base * w)
+
+    def of_member(region: str, size: float) -> Change:
+        return lambda base, w: 0 * base + size * study.forecasts[f"mass_{region}"]
+
+    sizes = {"ramp": 1.0, "rated": 0.01, "cut-off": 1.0}
+    of_members = {f"gradient_{region}": of_member(region, size) for region, size in sizes.items()}
+    quiet = altered(bounded, gradient=lambda base, w: (1 - at_bound) + 0 * base * w, **of_members)
     assert verdict("M1", quiet) == "holds"
-    assert verdict("M1", altered(quiet, gradient=lambda base, w: 0 * base + 1 - 0.95 * rated + 0 * w)) == "fails"
-    assert verdict("M1", altered(quiet, gradient=lambda base, w: (1 - at_bound) + 0 * base * w)) == "fails"
+    assert verdict("M1", altered(quiet, gradient=lambda base, w: 0 * base + 1 + 0 * w)) == "fails"
+    assert verdict("M1", altered(quiet, gradient_rated=of_member("rated", 0.5))) == "fails"
     nowhere = CLAIMS["M1"]._judged([altered(quiet, interior=lambda base, w: 0 * base + 1 + 0 * w)], "main")
     assert (nowhere.verdict, nowhere.note) == ("open", "no forecast of this study has its best action at a bound")
 
