@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reproduction.study import StudyError
-
 if TYPE_CHECKING:
     from reproduction.study import Study
 
@@ -34,6 +32,8 @@ class Studies(Mapping[StudyKey, "Study"]):
 
     def __getitem__(self, key: StudyKey) -> "Study":
         if key not in self.by_key:
+            from reproduction.study import StudyError  # with xarray, which a machine that only trains need not have
+
             raise StudyError(f"this reproduction has no study {key}")
         return self.by_key[key]
 

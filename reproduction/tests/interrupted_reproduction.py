@@ -47,7 +47,9 @@ def started(out: Path, workers: bool, pause: bool) -> int:
     if pause:
         run_evaluations._evaluate = pausing(out, run_evaluations._evaluate)
     with tiny_studies(longer, workers):
-        os._exit(reproduce.main(["synthetic", "--quick", "--device", "cpu", "--workers", "1", "--out", str(out)]))
+        os._exit(
+            reproduce.main(["synthetic", "--budget", "quick", "--device", "cpu", "--workers", "1", "--out", str(out)])
+        )
 
 
 def pausing(out: Path, evaluate: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:

@@ -140,7 +140,7 @@ def test_wind(tmp_path: Path) -> None:
     study = Study.load(folder / "studies" / "wind-implicit-main")
     provenance = results(folder)["provenance"]
     assert provenance["data"] == study.about["attribution"] != ""
-    assert provenance["command"] == "python -m reproduction wind --quick --model implicit"
+    assert provenance["command"] == "python -m reproduction wind --budget quick --model implicit"
 
 
 def test_a_file_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_runs_that_failed_are_named_and_left_out(trained: Path, capsys: pytest.C
     name = next(name for name in runs_of(trained) if "-w0-" in name)
     fail(trained, name)
     with tiny_studies():
-        assert main(["synthetic", "--quick", "--workers", "1", "--out", str(trained)]) == 0
+        assert main(["synthetic", "--budget", "quick", "--workers", "1", "--out", str(trained)]) == 0
     assert f"failed in part: run {name}: the loss is not finite\n" in capsys.readouterr().err
     found = results(trained)
     check_report(trained)
@@ -273,7 +273,7 @@ def test_a_study_of_which_every_run_failed_is_left_out(trained: Path) -> None:
 
 def test_a_figure_of_which_every_run_failed_is_refused(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fail(trained, *runs_of(trained))
-    words = ["synthetic", "--quick", "--quiet", "--workers", "1", "--figure", "synthetic_aggregate"]
+    words = ["synthetic", "--budget", "quick", "--quiet", "--workers", "1", "--figure", "synthetic_aggregate"]
     with tiny_studies():
         assert main([*words, "--out", str(trained)]) == 2
     assert capsys.readouterr() == ("", "stakes: this reproduction has no study synthetic-diffusion-main\n")
@@ -328,7 +328,7 @@ def test_interruptions_and_a_kill_leave_the_same_results(tmp_path: Path) -> None
     assert {name: start["code"] for name, start in said.items()} == {name: STARTS[name][0] for name in STARTS}
     for name, (_, evaluated, steps) in STARTS.items():
         estimate, *lines = said[name]["errors"].splitlines()
-        assert estimate.startswith("a reduced run (--quick) of 4 models: about ")
+        assert estimate.startswith("a reduced run (--budget quick) of 4 models: about ")
         assert lines == steps
         assert said[name]["evaluated"] == evaluated
     assert what_came_of_it(tmp_path / "interrupted") == what_came_of_it(tmp_path / "whole")

@@ -94,7 +94,7 @@ def write(path: str, name: str, unit: str, years: int, missing: slice | None = N
 )
 def test_a_file_that_does_not_fit_is_refused(task: str, file: tuple[Any, ...], message: str) -> None:
     write("a.nc", *file)
-    said = complaint(task, "--record", "a.nc", "--quick", "--out", "x")
+    said = complaint(task, "--record", "a.nc", "--budget", "quick", "--out", "x")
     assert message in said
     if "split" in message:
         assert "is empty" in said
@@ -102,7 +102,7 @@ def test_a_file_that_does_not_fit_is_refused(task: str, file: tuple[Any, ...], m
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "read-only/folder", "read-only"])
-@pytest.mark.parametrize("words", [["synthetic", "--quick"], ["--figure", "windpower_setup"]])
+@pytest.mark.parametrize("words", [["synthetic", "--budget", "quick"], ["--figure", "windpower_setup"]])
 def test_a_folder_that_cannot_be_written_is_refused(out: str, words: list[str]) -> None:
     Path("file").write_text("mine")
     Path("read-only").mkdir(mode=0o500)
@@ -115,11 +115,11 @@ def test_a_folder_that_cannot_be_written_is_refused(out: str, words: list[str]) 
 
 def test_a_folder_in_which_another_process_works_is_refused() -> None:
     with locked(Path("x")):
-        assert complaint("synthetic", "--quick", "--out", "x") == "another process is training in x"
+        assert complaint("synthetic", "--budget", "quick", "--out", "x") == "another process is training in x"
     assert [file.name for file in Path("x").iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("words", [["--figure", "windpower_setup"], ["synthetic", "--quick", "--quiet"]])
+@pytest.mark.parametrize("words", [["--figure", "windpower_setup"], ["synthetic", "--budget", "quick", "--quiet"]])
 def test_a_full_disk_is_one_line(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
