@@ -81,7 +81,7 @@ release: $(READY)
 
 soak: $(READY) plugins release
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
-	$(BIN)/python tests/soak/training_kills.py
+	$(BIN)/python reproduction/tests/training_kills.py
 	$(BIN)/python tests/soak/service_load.py
 	$(BIN)/python tests/soak/hostile_requests.py
 	$(BIN)/python tests/soak/hostile_commands.py

@@ -1,4 +1,4 @@
-"""The short form of `tests/soak/training_kills.py`."""
+"""The short form of `reproduction/tests/training_kills.py`."""
 
 import json
 import sys

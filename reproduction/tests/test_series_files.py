@@ -2,14 +2,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from made_era5 import LATITUDES, LONGITUDES, TIMES, grid, point, saved
+from made_era5 import values as era5_values
 from numpy.typing import NDArray
+from refusals import refuses
 
 from reproduction.series_files import read_temperature, read_wind
+from reproduction.tasks.frost import FrostTask
+from reproduction.tasks.wind import WindTask
+from stakes.data.tables.files import read_table
+from stakes.data.tables.gridded_files import read_series
 from stakes.errors import NetCDFError, StakesError
 
-LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]
 READERS = (read_wind, read_temperature)
 
 
@@ -229,3 +236,84 @@ def test_a_file_that_is_cut_short_is_refused_in_one_line(tmp_path: Path, engine:
         path.write_bytes(whole[:length])
         with pytest.raises(StakesError, match=r"a.nc'[^\n]*$"):
             read_wind(str(path), 6)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
+def test_wind_and_frost_of_every_format(tmp_path: Path, suffix: str) -> None:
+    path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
+    made = read_series(path)
+    np.testing.assert_allclose(read_wind(path, 6).values[:, 0], np.hypot(made["u10"], made["v10"])[::6])
+    frost = read_temperature(path, 6)
+    assert frost.units == ("degC", "Pa", "m s**-1", "m s**-1")
+    np.testing.assert_allclose(frost.values[:, 0], made["t2m"][::6])
+
+
+def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
+    path = saved(grid("u10", "v10", "t2m"), tmp_path / "a.nc")
+    read_table(Path(path)).to_csv(tmp_path / "a.csv", index=False)
+    again = str(tmp_path / "a.csv")
+    np.testing.assert_allclose(read_wind(again, 6).values, read_wind(path, 6).values)
+    frost, expected = read_temperature(again, 6), read_temperature(path, 6)
+    assert frost.columns[0] == expected.columns[0] == "t2m[0,0]"
+    np.testing.assert_allclose(frost.select(*expected.columns).values, expected.values)
+
+
+def test_tables_without_units(tmp_path: Path) -> None:
+    text = "valid_time,ws10,t2m\n2020-01-01 06:00,4,-3\n2020-01-01 00:00,3,-2\n2020-01-01 12:00,,1.5\n"
+    (tmp_path / "a.csv").write_text(text)
+    path = str(tmp_path / "a.csv")
+    wind = read_wind(path, 6)
+    assert (wind.units, wind.times[0]) == (("m/s",), np.datetime64("2020-01-01"))
+    np.testing.assert_array_equal(wind.values[:, 0], [3, 4, np.nan])
+    assert read_temperature(path, 6).values[:, 0].tolist() == [-2, -3, 1.5]
+    (tmp_path / "a.csv").write_text(text.replace("-3", "270"))
+    refuses(NetCDFError, r"has no units attribute, expected 'K' or 'degC'", read_temperature, path, 6)
+    (tmp_path / "a.csv").write_text(text.replace("ws10", "ws10 [kn]"))
+    refuses(NetCDFError, r"variable 'ws10' of .* must be in m/s, got units 'kn'", read_wind, path, 6)
+
+
+def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:
+    pd.DataFrame({"when": TIMES, "ws10": 3.0}).to_parquet(tmp_path / "a.parquet")
+    assert len(read_wind(str(tmp_path / "a.parquet"), 6).times) == 8
+
+
+TABLES = {
+    "no times": ("day,ws10\n1,2\n2,3\n", "has no column of times, expected one that is called time, .* it has"),
+    "numbers for times": ("time,ws10\n1,2\n2,3\n", "column 'time' must hold ISO times"),
+    "twice": ("time,ws10\n2020-01-01,2\n2020-01-01,3\n", "must have each time once"),
+    "same name": ("time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n", "whose names differ in their unit"),
+    "no numbers": ("time,wind\n2020-01-01,strong\n2020-01-02,weak\n", "lacks the 10 m wind speed .* are none"),
+    "no header": ("2020-01-01,2\n2020-01-02,3\n", "has no header"),
+    "empty": ("", "is empty"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), TABLES.values(), ids=TABLES)
+def test_tables_that_are_no_series(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    refuses(StakesError, message, read_wind, str(tmp_path / "a.csv"), 6)
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".csv", ".parquet"])
+def test_the_tasks_take_every_format(tmp_path: Path, suffix: str) -> None:
+    times = np.arange("2010", "2015", np.timedelta64(6, "h"), dtype="datetime64[h]").astype("datetime64[ns]")
+    wave = np.sin(np.arange(len(times)) / 1461 * 2 * np.pi) + np.sin(np.arange(len(times)) / 4)
+    dataset = xr.Dataset(
+        {"u10": ("time", 5 + wave, {"units": "m/s"}), "v10": ("time", 5 - wave, {"units": "m/s"})}, {"time": times}
+    ).assign(t2m=("time", 275 + 8 * wave, {"units": "K"}))
+    path = saved(dataset, tmp_path / f"a{suffix}")
+    assert WindTask(record=path).data().outcome_names == ("ws10",)
+    assert FrostTask(record=path).data().outcome_names == ("t2m",)
+
+
+def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
+    """3 x 3 points at three times: 27 inputs; the target is the point in the middle."""
+    times = np.arange("2010", "2015", np.timedelta64(6, "h"), dtype="datetime64[h]").astype("datetime64[ns]")
+    array = (["valid_time", "latitude", "longitude"], era5_values("t2m", times, LATITUDES, LONGITUDES), {"units": "K"})
+    coordinates = {"valid_time": times, "latitude": LATITUDES, "longitude": LONGITUDES}
+    saved(xr.Dataset({"t2m": array}, coordinates), tmp_path / "a.nc")
+    data = FrostTask(record=str(tmp_path / "a.nc")).data()
+    assert len(data.feature_names) == 27
+    assert data.outcome_names == ("t2m[0,0]",)
+    expected = era5_values("t2m", data.train.times, [52.5], [13.5])[:, 0, 0] - 273.15
+    np.testing.assert_allclose(data.train.outcome[:, 0], expected, atol=1e-3)

@@ -3,56 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from forecast_files import read
-from made_era5 import values
+from made_era5 import TIMES, grid, point, saved, values
 from refusals import refuses
 
-from reproduction.series_files import read_temperature, read_wind
-from reproduction.tasks.frost import FrostTask
-from reproduction.tasks.wind import WindTask
 from stakes.data.tables.files import read_table
 from stakes.data.tables.gridded_files import open_dataset, read_series
-from stakes.errors import NetCDFError, StakesError, TableError
-
-REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
-TIMES = np.datetime64("2020-01-01", "ns") + np.arange(48) * np.timedelta64(1, "h")
-LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]
-UNITS = {"u10": "m s**-1", "v10": "m s**-1", "t2m": "K", "sp": "Pa"}
-
-
-def reference(name: str) -> str:
-    if not (REFERENCE / name).is_file():
-        pytest.skip("the reference files are not here")
-    return str(REFERENCE / name)
-
-
-def grid(*names: str) -> xr.Dataset:
-    """Hourly, 3 x 3 points, every value different."""
-    axes = ["time", "latitude", "longitude"]
-    arrays = {name: (axes, values(name, TIMES, LATITUDES, LONGITUDES), {"units": UNITS[name]}) for name in names}
-    return xr.Dataset(arrays, {"time": TIMES, "latitude": LATITUDES, "longitude": LONGITUDES})
-
-
-def point(*names: str) -> xr.Dataset:
-    return grid(*names).isel(latitude=1, longitude=1, drop=True)
-
-
-def saved(dataset: xr.Dataset, path: Path) -> str:
-    if path.suffix == ".zarr":
-        dataset.to_zarr(path, consolidated=False)
-    elif path.suffix == ".nc":
-        dataset.to_netcdf(path, engine="h5netcdf")
-    else:
-        table = dataset.to_dataframe().reset_index()
-        table = table.rename(columns={name: f"{name} ({unit})" for name, unit in UNITS.items()})
-        table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
-    return str(path)
+from stakes.errors import NetCDFError, TableError
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
@@ -64,10 +26,6 @@ def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_allclose(series["t2m"], values("t2m", TIMES, [52.5], [13.5])[:, 0, 0] - 273.15)
     speed = np.hypot(series["u10"], series["v10"])
     np.testing.assert_allclose(series["ws10"], speed)
-    np.testing.assert_allclose(read_wind(path, 6).values[:, 0], speed[::6])
-    frost = read_temperature(path, 6)
-    assert frost.units == ("degC", "Pa", "m s**-1", "m s**-1")
-    np.testing.assert_allclose(frost.values[:, 0], series["t2m"][::6])
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
@@ -78,16 +36,6 @@ def test_a_grid_becomes_columns(tmp_path: Path, suffix: str) -> None:
     assert list(series.columns[:4]) == ["time", "t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]"]
     assert "ws10[1,-1]" in series.columns
     pd.testing.assert_frame_equal(read_table(Path(path)), series)
-
-
-def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
-    path = saved(grid("u10", "v10", "t2m"), tmp_path / "a.nc")
-    read_table(Path(path)).to_csv(tmp_path / "a.csv", index=False)
-    again = str(tmp_path / "a.csv")
-    np.testing.assert_allclose(read_wind(again, 6).values, read_wind(path, 6).values)
-    frost, expected = read_temperature(again, 6), read_temperature(path, 6)
-    assert frost.columns[0] == expected.columns[0] == "t2m[0,0]"
-    np.testing.assert_allclose(frost.select(*expected.columns).values, expected.values)
 
 
 def test_names_of_places_are_kept_with_the_speed(tmp_path: Path) -> None:
@@ -102,14 +50,14 @@ def test_a_speed_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     assert list(read_series(saved(dataset, tmp_path / "a.nc")).columns) == ["time", "u10", "v10", "si10"]
 
 
-@pytest.mark.parametrize("read", [lambda path: read_temperature(path, 1).values, read_series])
-def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path, read: Any) -> None:
+def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path) -> None:
     """The old layout of the Climate Data Store has both, one where the other is missing."""
     final = xr.DataArray(np.arange(48) < 30, dims=["time"])
     whole = grid("t2m")
     versions = xr.concat([whole.where(final), whole.where(~final)], pd.Index([1, 5], name="expver"))
     turned = versions.transpose("time", "expver", "latitude", "longitude")
-    joined, expected = read(saved(turned, tmp_path / "a.nc")), read(saved(whole, tmp_path / "b.nc"))
+    files = {"a.nc": turned, "b.nc": whole}
+    joined, expected = (read_series(saved(each, tmp_path / name)) for name, each in files.items())
     np.testing.assert_array_equal(joined, expected)
 
 
@@ -122,42 +70,6 @@ def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> No
         *("sp[0,0]", "sp[-1,0]", "sp[-1,1]", "sp[0,1]", "sp[1,0]", "sp[1,1]")
     ]
     assert np.flatnonzero(series["t2m[0,0]"].isna()).tolist() == [5]
-
-
-def test_tables_without_units(tmp_path: Path) -> None:
-    text = "valid_time,ws10,t2m\n2020-01-01 06:00,4,-3\n2020-01-01 00:00,3,-2\n2020-01-01 12:00,,1.5\n"
-    (tmp_path / "a.csv").write_text(text)
-    path = str(tmp_path / "a.csv")
-    wind = read_wind(path, 6)
-    assert (wind.units, wind.times[0]) == (("m/s",), np.datetime64("2020-01-01"))
-    np.testing.assert_array_equal(wind.values[:, 0], [3, 4, np.nan])
-    assert read_temperature(path, 6).values[:, 0].tolist() == [-2, -3, 1.5]
-    (tmp_path / "a.csv").write_text(text.replace("-3", "270"))
-    refuses(NetCDFError, r"has no units attribute, expected 'K' or 'degC'", read_temperature, path, 6)
-    (tmp_path / "a.csv").write_text(text.replace("ws10", "ws10 [kn]"))
-    refuses(NetCDFError, r"variable 'ws10' of .* must be in m/s, got units 'kn'", read_wind, path, 6)
-
-
-def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:
-    pd.DataFrame({"when": TIMES, "ws10": 3.0}).to_parquet(tmp_path / "a.parquet")
-    assert len(read_wind(str(tmp_path / "a.parquet"), 6).times) == 8
-
-
-TABLES = {
-    "no times": ("day,ws10\n1,2\n2,3\n", "has no column of times, expected one that is called time, .* it has"),
-    "numbers for times": ("time,ws10\n1,2\n2,3\n", "column 'time' must hold ISO times"),
-    "twice": ("time,ws10\n2020-01-01,2\n2020-01-01,3\n", "must have each time once"),
-    "same name": ("time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n", "whose names differ in their unit"),
-    "no numbers": ("time,wind\n2020-01-01,strong\n2020-01-02,weak\n", "lacks the 10 m wind speed .* are none"),
-    "no header": ("2020-01-01,2\n2020-01-02,3\n", "has no header"),
-    "empty": ("", "is empty"),
-}
-
-
-@pytest.mark.parametrize(("text", "message"), TABLES.values(), ids=TABLES)
-def test_tables_that_are_no_series(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "a.csv").write_text(text)
-    refuses(StakesError, message, read_wind, str(tmp_path / "a.csv"), 6)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -191,31 +103,6 @@ def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.M
     path = saved(point("t2m"), tmp_path / "a.zarr")
     monkeypatch.setitem(sys.modules, "zarr", None)
     refuses(NetCDFError, r'can only be read with zarr; pip install "stakes\[zarr\]"', read_series, path)
-
-
-@pytest.mark.parametrize("suffix", [".zarr", ".csv", ".parquet"])
-def test_the_tasks_take_every_format(tmp_path: Path, suffix: str) -> None:
-    times = np.arange("2010", "2015", np.timedelta64(6, "h"), dtype="datetime64[h]").astype("datetime64[ns]")
-    wave = np.sin(np.arange(len(times)) / 1461 * 2 * np.pi) + np.sin(np.arange(len(times)) / 4)
-    dataset = xr.Dataset(
-        {"u10": ("time", 5 + wave, {"units": "m/s"}), "v10": ("time", 5 - wave, {"units": "m/s"})}, {"time": times}
-    ).assign(t2m=("time", 275 + 8 * wave, {"units": "K"}))
-    path = saved(dataset, tmp_path / f"a{suffix}")
-    assert WindTask(record=path).data().outcome_names == ("ws10",)
-    assert FrostTask(record=path).data().outcome_names == ("t2m",)
-
-
-def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
-    """3 x 3 points at three times: 27 inputs; the target is the point in the middle."""
-    times = np.arange("2010", "2015", np.timedelta64(6, "h"), dtype="datetime64[h]").astype("datetime64[ns]")
-    array = (["valid_time", "latitude", "longitude"], values("t2m", times, LATITUDES, LONGITUDES), {"units": "K"})
-    coordinates = {"valid_time": times, "latitude": LATITUDES, "longitude": LONGITUDES}
-    saved(xr.Dataset({"t2m": array}, coordinates), tmp_path / "a.nc")
-    data = FrostTask(record=str(tmp_path / "a.nc")).data()
-    assert len(data.feature_names) == 27
-    assert data.outcome_names == ("t2m[0,0]",)
-    expected = values("t2m", data.train.times, [52.5], [13.5])[:, 0, 0] - 273.15
-    np.testing.assert_allclose(data.train.outcome[:, 0], expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.grib2"])

@@ -1,6 +1,6 @@
 """Kills training with SIGKILL over and over, resumes it, and compares what it comes to with an undisturbed training.
 
-    python tests/soak/training_kills.py [--kills 50] [--seed 0] [--short] [--report FILE]
+    python reproduction/tests/training_kills.py [--kills 50] [--seed 0] [--short] [--report FILE]
 
 Random kills hit `python -m reproduction train`, and the parent and the workers of a `sweep` of two stacks, at any
 moment; then `resume` goes on. Injected kills hit one run, and a stack of three runs, before, during and after every
@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the repository, where `reproduction` lies
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
 
 from forks import become, living
 from kill_injection import MOMENTS, count_steps, install
