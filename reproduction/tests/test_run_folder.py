@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from golden.make_run import FOLDER as GOLDEN
-from golden.make_run import RUN as GOLDEN_RUN
-from golden.make_run import data_sha256, train_in
+from golden_run import FOLDER as GOLDEN
+from golden_run import RUN as GOLDEN_RUN
+from golden_run import data_sha256, train_in
 
 from reproduction.runs.folder import RunFolder, RunRecorder, is_run
 from reproduction.runs.settings import RunSettings, prepare, run_from_plain, task_data
@@ -22,7 +22,7 @@ from stakes.errors import CheckpointError, InterruptedTraining, SettingError
 from stakes.settings import to_plain
 from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 from stakes.training.trainer import train
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
@@ -186,7 +186,7 @@ def test_changed_settings_are_refused(folder: RunFolder) -> None:
 def test_where_there_is_a_run(folder: RunFolder) -> None:
     assert is_run(folder.path)
     assert not is_run(folder.path.parent)
-    assert not is_run(GOLDEN.parent / "fit")
+    assert not is_run(Path(__file__).parents[2] / "tests/golden/fit")
 
 
 def test_the_golden_run_is_read() -> None:
@@ -363,3 +363,40 @@ def test_damaged_metrics_are_named(line: str, folder: RunFolder) -> None:
     folder.metrics_file.write_text(line + "\n")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged"):
         folder.metrics()
+
+
+def test_at_weight_zero_the_cost_matters_where_the_score_looks_at_its_total() -> None:
+    for score, count in (("energy", 1), ("pointwise", 1), ("total", 2), ("energy=1,total=0.5", 2)):
+        training = replace(TRAINING, score=score)
+        runs = [
+            RunSettings(WindTask(penalty=penalty), decision_weight=0.0, training=training) for penalty in (3.0, 5.0)
+        ]
+        assert len({run.name for run in runs}) == count
+
+
+def test_at_weight_zero_members_of_the_decision_do_not_matter() -> None:
+    many = replace(GOLDEN_RUN.training, decision_member_count=9)
+    for weight, count in ((0.0, 1), (0.4, 2)):
+        runs = [replace(GOLDEN_RUN, decision_weight=weight, training=each) for each in (GOLDEN_RUN.training, many)]
+        assert len({run.name for run in runs}) == count
+    assert (
+        replace(GOLDEN_RUN, training=replace(GOLDEN_RUN.training, score="energy=1,total=0.5")).name != GOLDEN_RUN.name
+    )
+
+
+@pytest.mark.parametrize(
+    "model", [LinearSettings(50, gap=3), ImplicitSettings(2, 4, 1, linear=True, gap=3)], ids=["linear", "linear start"]
+)
+def test_runs_of_linear_models_are_saved_and_can_be_started_from(model: Any, tmp_path: Path) -> None:
+    run = RunSettings(SyntheticTask(), model, 0.4, 3, replace(TRAINING, epochs=2))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(run)
+    assert folder.settings() == run
+    train_in(folder)
+    state = folder.state()
+    assert state is not None
+    assert state.status == "finished"
+    again = prepare(replace(run, start_from=str(folder.path))).model.state_dict()
+    fresh = prepare(run).model.state_dict()
+    changed = any(not torch.equal(value, fresh[name]) for name, value in again.items())
+    assert changed == (state.best_epoch > 0)

@@ -3,7 +3,6 @@
 import math
 import pickle
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,10 @@ import torch
 from observed_training import QUICK, MakeReplica, recorded
 from torch import Tensor
 
-from reproduction.runs.folder import RunFolder
-from reproduction.runs.settings import RunSettings, prepare
-from reproduction.runs.stacks import train_folders
-from reproduction.tasks.synthetic import SyntheticTask
 from stakes import DiffusionModel, ImplicitModel, SampleModel
 from stakes.data.case_table import CaseTable
 from stakes.models.residual_model import LocatedFactory, ResidualModel
-from stakes.training.settings import ImplicitSettings, LinearSettings, TrainingSettings
+from stakes.training.settings import ImplicitSettings
 from stakes.training.trainer import train
 
 USED = replace(QUICK, weight_decay=0.1)
@@ -58,27 +53,6 @@ def test_the_linear_model_is_validated_and_done(pretraining: int, together: bool
         assert math.isfinite(found.best_loss)
         model = found.replica.model
         assert all(torch.equal(value, model.state_dict()[name]) for name, value in found.weights.items())
-
-
-TRAINING = TrainingSettings(epochs=2, batch=800, members=3, validation_members=4, validate_every=1)
-
-
-@pytest.mark.parametrize(
-    "model", [LinearSettings(50, gap=3), ImplicitSettings(2, 4, 1, linear=True, gap=3)], ids=["linear", "linear start"]
-)
-def test_runs_of_both_are_saved_and_can_be_started_from(model: Any, tmp_path: Path) -> None:
-    run = RunSettings(SyntheticTask(), model, 0.4, 3, TRAINING)
-    folder = RunFolder(tmp_path / "run")
-    folder.create(run)
-    assert folder.settings() == run
-    train_folders([folder], folder.checkpoints, "cpu", 1e9, lambda: False)
-    state = folder.state()
-    assert state is not None
-    assert state.status == "finished"
-    again = prepare(replace(run, start_from=str(folder.path), training=TRAINING)).model.state_dict()
-    fresh = prepare(run).model.state_dict()
-    changed = any(not torch.equal(value, fresh[name]) for name, value in again.items())
-    assert changed == (state.best_epoch > 0)
 
 
 INNER = {

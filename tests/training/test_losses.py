@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from golden.make_run import RUN as GOLDEN_RUN
 from refusals import refuses
 from torch import Tensor
 
-from reproduction.runs.settings import RunSettings
-from reproduction.tasks.wind import WindTask
 from stakes import (
     DecisionScore,
     EnergyScore,
@@ -26,7 +23,6 @@ from stakes import (
 )
 from stakes.costs.cost import Cost
 from stakes.errors import SettingError
-from stakes.settings import from_plain, to_plain
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
@@ -221,18 +217,6 @@ def test_replicas_share_a_pretraining_where_the_score_is_the_same(
     assert leaders(stack, stack.initial_parameters()) == expected
 
 
-def test_at_weight_zero_the_cost_matters_where_the_score_looks_at_its_total() -> None:
-    for score, count in (("energy", 1), ("pointwise", 1), ("total", 2), (MIXED, 2)):
-        runs = [RunSettings(WindTask(penalty=penalty), decision_weight=0.0, training=scored_with(score))
-                for penalty in (3.0, 5.0)]  # fmt: skip
-        assert len({run.name for run in runs}) == count
-
-
-def test_another_score_is_another_run() -> None:
-    assert replace(GOLDEN_RUN, training=replace(GOLDEN_RUN.training, score=MIXED)).name != GOLDEN_RUN.name
-    assert from_plain(TrainingSettings, to_plain(scored_with(MIXED))) == scored_with(MIXED)
-
-
 FEW = TrainingSettings(
     epochs=3, pretraining_epochs=1, batch=16, members=4, validate_every=1, validation_members=6, learning_rate=0.01
 )
@@ -311,10 +295,3 @@ def test_noise_without_an_axis_of_members_is_refused(make_replica: MakeReplica) 
     model = OneNoise(2, 1)
     assert train([make_replica(model)], FEW)[0].status == "finished"
     refuses(SettingError, "decision_member_count needs a model whose noise has an", train, [make_replica(model)], MANY)
-
-
-def test_runs_at_weight_zero_are_one() -> None:
-    many = replace(GOLDEN_RUN.training, decision_member_count=9)
-    for weight, count in ((0.0, 1), (0.4, 2)):
-        runs = [replace(GOLDEN_RUN, decision_weight=weight, training=each) for each in (GOLDEN_RUN.training, many)]
-        assert len({run.name for run in runs}) == count

@@ -1,4 +1,4 @@
-"""Makes the run folders that must be read and gone on with: `python tests/golden/make_run.py`.
+"""Makes the run folders that must be read and gone on with: `python reproduction/tests/golden_run.py`.
 
 They are made again when their format changes: run/finished, and the same run stopped half way, run/interrupted, with
 its checkpoint. run/data.sha256 tells whether the task has the very same data elsewhere: a checkpoint is for these
@@ -18,7 +18,7 @@ from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
-FOLDER = Path(__file__).parent / "run"
+FOLDER = Path(__file__).parent / "golden" / "run"
 TRAINING = TrainingSettings(epochs=6, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 RUN = RunSettings(SyntheticTask(), ImplicitSettings(noise=2, hidden=4, layers=1), 0.4, 3, TRAINING)
 
