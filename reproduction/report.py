@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from reproduction.claims.claim import Judgement
+from reproduction.claims_part import ClaimRow, claims_part
 from reproduction.figures.all_figures import all_figures, find_figure
 from reproduction.plan import CHOICES, MAIN, SUBJECTS
 from reproduction.study import Study
@@ -19,7 +20,7 @@ from reproduction.tables_of_results import (
 )
 from stakes.errors import StakesError
 from stakes.reports.drawing import style, to_svg
-from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Table
+from stakes.reports.page import Column, Figure, Report, Section, Table
 
 
 def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, Figure], list[str]]:
@@ -161,7 +162,7 @@ def build_report(
         "real records, judged by stakes",
         summary=(*_SUMMARY, *notes),
         reduced=reduced,
-        claims=tuple(_claim_row(main, judgements) for main in _first_of_each(judgements)),
+        own=(claims_part([_claim_row(main, judgements) for main in _first_of_each(judgements)]),) if judgements else (),
         sections=tuple(sections),
         provenance=provenance,
     )

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from reproduction.claims_part import Verdict
 from reproduction.runs.settings import run_from_plain
 from reproduction.studies import with_decision_training
 from reproduction.study import RegionBy, Study, StudyError
@@ -17,7 +18,6 @@ from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.task import Task
 from stakes.errors import StakesError
 from stakes.evaluation.intervals import Difference, Sampled
-from stakes.reports.page import Verdict
 from stakes.text import number_text, signed_interval_text
 
 Expected = Literal["below", "above", "within", "not below", "not above"]

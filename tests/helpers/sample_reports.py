@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Drawing
 
-from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table
+from stakes.reports.page import Column, Figure, Report, Section, ShownCell, Table
 
 SETTINGS = {"task": "wind", "weights": [0.0, 0.3, 0.9], "optimiser": {"name": "Adam", "rate": 0.001}}
 
@@ -27,12 +27,6 @@ def drawn(width: float, image: bool = False) -> str:
 
 @pytest.fixture(scope="session")
 def sample_report() -> Report:
-    claims = (
-        ClaimRow("S2", "Actions track the optimum.", "Distance to it.", "holds", ("-0.04 [-0.05, -0.03]",), "9 runs."),
-        ClaimRow("S10", "The cost falls.", "Paired difference.", "fails", ("+0.4 %", "+0.1 %"), "", "One seed only."),
-        ClaimRow("W1", "Spread stays.", "Ratio of spreads.", "open"),
-        ClaimRow("F1", "Calibration gains.", "Signed gap.", "holds", ("-0.01",)),
-    )
     columns = (
         Column("Run"),
         Column("Cost", "EUR", "number", "Mean realised cost."),
@@ -57,7 +51,7 @@ def sample_report() -> Report:
         "of everything",
         ("What it says.",),
         "One seed instead of three.",
-        claims,
+        (),
         (Section("results", "Results", (long, long), figures, (table,)), Section("end", "The end", ("Done.",))),
         {"version": "1.0", "commit": "0" * 64},
     )

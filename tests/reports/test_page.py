@@ -14,7 +14,7 @@ from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.reports.drawing import style, to_svg
-from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table, render, write_report
+from stakes.reports.page import Column, Figure, Report, Section, ShownCell, Table, render, write_report
 
 HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect/></svg>'
@@ -47,9 +47,8 @@ def hostile_report() -> Report:
     figure = Figure("f", HOSTILE, HOSTILE, DRAWING, {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE, 1]}})
     columns = (Column(HOSTILE, HOSTILE, "text", HOSTILE), Column(HOSTILE, kind="number"))
     table = Table("t", HOSTILE, columns, ((HOSTILE, ShownCell(HOSTILE, HOSTILE)),), HOSTILE)
-    claim = ClaimRow("c", HOSTILE, HOSTILE, "open", (HOSTILE,), HOSTILE, HOSTILE)
     section = Section("s", HOSTILE, (HOSTILE,), (figure,), (table,))
-    return Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (claim,), (section,), {HOSTILE: HOSTILE})
+    return Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (), (section,), {HOSTILE: HOSTILE})
 
 
 def test_all_text_is_escaped() -> None:
@@ -58,17 +57,13 @@ def test_all_text_is_escaped() -> None:
     assert page.tags.count("script") == page.tags.count("style") == 1
     assert "b" not in page.tags
     assert "49" not in page.said
-    assert page.said.count(HOSTILE) == 30
+    assert page.said.count(HOSTILE) == 25
 
 
 def test_everything_is_told(sample_report: Report) -> None:
     said = Page(render(sample_report)).said
-    for claim in sample_report.claims:
-        for text in (claim.identifier, claim.statement, claim.how, claim.verdict, *claim.effects, claim.note):
-            assert text in said
     for text in ("This is a reduced run.", "One seed instead of three.", "Mean over seeds.", "Three seeds.", "Adam"):
         assert text in said
-    assert re.search(r"Of 4 claims,\s+2 hold,\s+1 fails and\s+1 is open\.", said)
 
 
 def test_ids_are_unique_and_links_lead_to_them(sample_report: Report) -> None:
@@ -76,7 +71,7 @@ def test_ids_are_unique_and_links_lead_to_them(sample_report: Report) -> None:
     assert len(page.identifiers) == len(set(page.identifiers))
     targets = {href for each in page.attributes if (href := each.get("href")) and href.startswith("#")}
     assert targets <= {f"#{identifier}" for identifier in page.identifiers}
-    assert {"#claims", "#section-results", "#provenance"} <= targets
+    assert {"#section-results", "#provenance"} <= targets
 
 
 def drawings(report: Report) -> list[str]:
@@ -147,8 +142,6 @@ def test_write_report_makes_one_file(tmp_path: Path) -> None:
     ("make", "message"),
     [
         (lambda: Column("c", kind="date"), "kind of column 'c' must be one of text, number, got 'date'"),
-        (lambda: ClaimRow("c", "", "", "maybe"), "verdict of claim c must be one of holds, fails, open, got 'maybe'"),
-        (lambda: ClaimRow('"', "", "", "open"), "identifier of a claim must be words"),
         (lambda: Section("a b", ""), "identifier of a section must be words"),
         (lambda: Section("a--b", ""), "identifier of a section must be words"),
         (lambda: Figure("", "", "", DRAWING, {}), "label of a figure must be words"),
@@ -159,11 +152,10 @@ def test_wrong_parts_are_refused(make: Callable[[], Any], message: str) -> None:
     refuses(SettingError, message, make)
 
 
-@pytest.mark.parametrize("kind", ["claim", "section", "figure", "table"])
+@pytest.mark.parametrize("kind", ["section", "figure", "table"])
 def test_identifiers_are_given_once(sample_report: Report, kind: str) -> None:
     section = sample_report.sections[0]
     doubled = {
-        "claim": {"claims": sample_report.claims[:1] * 2},
         "section": {"sections": (Section("a", ""), Section("a", ""))},
         "figure": {"sections": (replace(section, figures=section.figures[:1] * 2),)},
         "table": {"sections": (section, Section("other", "", tables=section.tables))},

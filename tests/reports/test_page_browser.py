@@ -65,7 +65,7 @@ def test_figures_are_seen_and_nothing_is_wider_than_the_page(
         assert box["height"] > 40
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= room
-    assert len(shown(browser, "nav a")) == 4
+    assert len(shown(browser, "nav a")) == 3
 
 
 def test_a_wide_table_scrolls_in_its_own_box(browser: webdriver.Chrome) -> None:
@@ -77,7 +77,7 @@ def test_a_wide_table_scrolls_in_its_own_box(browser: webdriver.Chrome) -> None:
 
 def test_the_page_asks_for_nothing_and_complains_about_nothing(browser: webdriver.Chrome) -> None:
     assert requests(browser) >= {"file"}
-    for buttons in ("summary", "thead button, [data-filter]"):  # a filter hides what could be unfolded
+    for buttons in ("summary", "thead button"):
         click_all(browser, buttons)
     assert requests(browser) <= {"data", "blob"}
     assert browser.get_log("browser") == []
@@ -123,23 +123,6 @@ def test_the_keyboard_sorts_too(browser: webdriver.Chrome) -> None:
     assert [head(browser, column).get_attribute("aria-sort") for column in (1, 2)] == ["descending", None]
 
 
-def test_claims_are_filtered_by_verdict(browser: webdriver.Chrome) -> None:
-    rows, everything = ".claims tbody th", ["S2", "S10", "W1", "F1"]
-    assert shown(browser, rows) == everything
-    for verdict, expected in {"holds": ["S2", "F1"], "fails": ["S10"], "open": ["W1"], "": everything}.items():
-        button = one(browser, f"[data-filter='{verdict}']")
-        button.click()
-        assert shown(browser, rows) == expected
-        assert shown(browser, "[data-filter][aria-pressed=true]") == [button.text]
-
-
-def test_claims_are_sorted_by_name_and_verdict(browser: webdriver.Chrome) -> None:
-    head(browser, 1, ".claims").find_element(By.TAG_NAME, "button").click()
-    assert shown(browser, ".claims tbody th") == ["F1", "S2", "S10", "W1"]
-    head(browser, 3, ".claims").find_element(By.TAG_NAME, "button").click()
-    assert shown(browser, ".claims tbody .verdict") == ["holds", "holds", "fails", "open"]
-
-
 def test_the_reader_chooses_light_or_dark(browser: webdriver.Chrome) -> None:
     emulate(browser, scheme="light")
     light, button = background(browser, "body"), one(browser, "[data-theme-toggle]")
@@ -161,12 +144,6 @@ def test_the_reader_chooses_light_or_dark(browser: webdriver.Chrome) -> None:
     WebDriverWait(browser, 10).until(lambda driver: one(driver, "[data-theme-toggle]").text == "Light colours")
 
 
-def test_the_rest_of_the_effects_unfolds(browser: webdriver.Chrome) -> None:
-    before = shown(browser, "#claim-S10 .effects li")
-    one(browser, "#claim-S10 .effects summary").click()
-    assert (before, len(shown(browser, "#claim-S10 .effects li"))) == ([], 1)
-
-
 def test_settings_unfold(browser: webdriver.Chrome) -> None:
     assert shown(browser, "#figure-lines dd") == []
     one(browser, "#figure-lines summary").click()
@@ -178,7 +155,7 @@ def test_print_shows_what_is_folded_and_no_controls(browser: webdriver.Chrome) -
     emulate(browser, media="print")
     WebDriverWait(browser, 10).until(lambda driver: "Adam" in shown(driver, "#figure-lines dd"))
     assert shown(browser, "#table-costs details dd") == ["Mean realised cost."]
-    assert shown(browser, "nav, [data-theme-toggle], [data-filters], [data-download]") == []
+    assert shown(browser, "nav, [data-theme-toggle], [data-download]") == []
     assert background(browser, "body") == "rgba(255, 255, 255, 1)"
     emulate(browser)
     WebDriverWait(browser, 10).until(lambda driver: shown(driver, "#figure-lines dd") == [])
@@ -187,7 +164,6 @@ def test_print_shows_what_is_folded_and_no_controls(browser: webdriver.Chrome) -
 def test_everything_is_there_without_scripts(browser: webdriver.Chrome) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     browser.refresh()
-    assert shown(browser, ".claims tbody th") == ["S2", "S10", "W1", "F1"]
     assert shown(browser, "#table-costs tbody th") == ["run 10", "run 9", "run 2", "run 1"]
     assert shown(browser, "button, [data-download]") == []
     folded = "return document.querySelector('#figure-lines dd').checkVisibility()"

@@ -187,7 +187,6 @@ def _numbers(values: ArrayLike) -> list[float | None]:
     return [float(f"{number:.9g}") if math.isfinite(number) else None for number in numbers]
 
 
-Verdict = Literal["holds", "fails", "open"]
 ColumnKind = Literal["text", "number"]
 _IDENTIFIER = re.compile(r"\w+(?:[.:-]\w+)*", re.ASCII)
 _TAG = re.compile(r"<[^>]+>")
@@ -264,23 +263,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class ClaimRow:
-    """A claim, how it was judged, and what came out."""
-
-    identifier: str  # the name of the claim
-    statement: str  # what it says
-    how: str  # how it was judged
-    verdict: Verdict  # whether it holds
-    effects: tuple[str, ...] = ()  # what was measured; the first decides
-    choice: str = ""  # under which choice of settings it was judged; empty for the main one
-    note: str = ""  # what else is to be said
-
-    def __post_init__(self) -> None:
-        _check_identifier("identifier of a claim", self.identifier)
-        _check_choice(f"verdict of claim {self.identifier}", self.verdict, get_args(Verdict))
-
-
-@dataclass(frozen=True)
 class Section:
     """A part of the report: paragraphs of plain text, then figures, then tables."""
 
@@ -295,6 +277,17 @@ class Section:
 
 
 @dataclass(frozen=True)
+class OwnPart:
+    """A part of the report with a look of its own, before the sections."""
+
+    identifier: str  # its name within the page
+    title: str  # its heading
+    html: Markup  # what it holds, which is taken as it is
+    styles: str = ""  # CSS, beside that of the page
+    script: str = ""  # JavaScript, after that of the page
+
+
+@dataclass(frozen=True)
 class Report:
     """All that the page tells."""
 
@@ -302,7 +295,7 @@ class Report:
     subtitle: str  # what stands below the heading
     summary: tuple[str, ...]  # the first paragraphs, which say what came out
     reduced: str | None = None  # in what respect this run was smaller than a whole one; None for a whole one
-    claims: tuple[ClaimRow, ...] = ()  # the claims and their verdicts
+    own: tuple[OwnPart, ...] = ()  # parts with a look of their own
     sections: tuple[Section, ...] = ()  # the sections, in order
     provenance: Mapping[str, str] = field(default_factory=dict)  # what the report was made with and from, by name
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -310,24 +303,20 @@ class Report:
     warnings: tuple[str, ...] = ()  # what speaks against that
 
     def __post_init__(self) -> None:
-        _check_unique("claim", (claim.identifier for claim in self.claims))
-        _check_unique("section", (section.identifier for section in self.sections))
+        parts = [part.identifier for part in self.own] + [section.identifier for section in self.sections]
+        _check_unique("section", parts)
         _check_unique(
             "figure", (name for section in self.sections for figure in section.figures for name in figure.names)
         )
         _check_unique("table", (table.identifier for section in self.sections for table in section.tables))
 
-    def tally(self) -> dict[str, int]:
-        """How many claims have each verdict."""
-        counts = Counter(claim.verdict for claim in self.claims)
-        return {verdict: counts[verdict] for verdict in get_args(Verdict)}
-
 
 def render(report: Report) -> str:
     """The report as an HTML page."""
     has_charts = any(any(figure.charts) for section in report.sections for figure in section.figures)
-    styles = "\n".join((template_text("page.css"), *([chart_styles()] if has_charts else [])))
-    script = "\n".join((template_text("page.js"), *([chart_script()] if has_charts else [])))
+    own_styles, own_scripts = (part.styles for part in report.own), (part.script for part in report.own)
+    styles = "\n".join((template_text("page.css"), *([chart_styles()] if has_charts else []), *own_styles))
+    script = "\n".join((template_text("page.js"), *([chart_script()] if has_charts else []), *own_scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = _environment().get_template("report.html")
     return template.render(report=report, styles=Markup(styles), script=Markup(script), script_digest=digest)

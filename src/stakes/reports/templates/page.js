@@ -50,19 +50,6 @@ function enableSorting(table) {
   }
 }
 
-function enableFilters(group) {
-  const rows = [...document.querySelectorAll("[data-verdict]")];
-  const buttons = [...group.querySelectorAll("[data-filter]")];
-  const show = (verdict) => {
-    for (const button of buttons) button.setAttribute("aria-pressed", button.dataset.filter === verdict);
-    for (const row of rows) row.hidden = verdict !== "" && row.dataset.verdict !== verdict;
-    const shown = rows.filter((row) => !row.hidden).length;
-    group.querySelector("[data-shown]").textContent = verdict ? `${shown} of ${rows.length} shown` : "";
-  };
-  for (const button of buttons) button.addEventListener("click", () => show(button.dataset.filter));
-  group.hidden = false;
-}
-
 /** Hands out the drawing in the page as a file, so that it need not be in the page twice. */
 function enableDownload(link) {
   const drawing = document.getElementById(link.getAttribute("href").slice(1));
@@ -98,7 +85,6 @@ function enableContents() {
 
 document.querySelectorAll("[data-theme-toggle]").forEach(enableTheme);
 document.querySelectorAll("[data-sortable]").forEach(enableSorting);
-document.querySelectorAll("[data-filters]").forEach(enableFilters);
 document.querySelectorAll("[data-download]").forEach(enableDownload);
 enablePrinting();
 enableContents();
