@@ -16,11 +16,11 @@ from reproduction.claims import method
 from reproduction.claims.claim import Judgement, task_of
 from reproduction.claims.judging import all_claims
 from reproduction.claims.synthetic import MODE_DEVIATIONS
+from reproduction.claims_part import Verdict
 from reproduction.study import Study
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.programs.convex_actions import cost_function
-from stakes.reports.page import Verdict
 
 Change = Callable[[xr.DataArray, xr.DataArray], xr.DataArray]  # values at weight 0 and the weights to new values
 CLAIMS = {claim.identifier: claim for claim in all_claims()}

@@ -29,10 +29,10 @@ from reproduction.claims.claim import (
     stays,
 )
 from reproduction.claims.judging import all_claims, claims_record, judge_claims
+from reproduction.claims_part import Verdict
 from reproduction.study import Study, StudyError
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
-from stakes.reports.page import Verdict
 
 CLAIMS = {claim.identifier: claim for claim in all_claims()}
 
