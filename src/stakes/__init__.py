@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.forecasting.corrections import corrected_in_time as corrected_in_time
     from stakes.forecasting.corrections import rolling_forecasts as rolling_forecasts
     from stakes.forecasting.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
+    from stakes.forecasting.panel_forecaster import PanelForecaster as PanelForecaster
+    from stakes.forecasting.panels import PanelSettings as PanelSettings
     from stakes.forecasting.recalibrator import Recalibrator as Recalibrator
     from stakes.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.models.implicit import ImplicitModel as ImplicitModel
@@ -110,6 +112,8 @@ _HOME = {
     "NewsvendorCost": "costs.scalar_costs",
     "NewtonBisection": "actions.scalar_solvers",
     "ObjectiveTerms": "scores.objective",
+    "PanelForecaster": "forecasting.panel_forecaster",
+    "PanelSettings": "forecasting.panels",
     "ParameterRange": "costs.parameter_range",
     "PointwiseCRPS": "scores.scoring_rules",
     "PowerCurve": "costs.scalar_costs",

@@ -37,15 +37,20 @@ from stakes.training.stored_models import read_json_table, versions_here
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
+    from stakes.artifacts.panels import PanelFit
     from stakes.artifacts.recalibrations import Recalibration
 
 
 MANIFEST = "bundle.json"
 STATE, SELECTION, TRAINING, WEIGHTS = "state.json", "selection.json", "training.json", "weights.safetensors"
-Kind = Literal["fit", "recalibration"]
+Kind = Literal["fit", "recalibration", "panel"]
 
 _FORMAT = 3
-_PARTS: Mapping[Kind, tuple[str, ...]] = {"fit": (STATE, TRAINING, WEIGHTS), "recalibration": (STATE, SELECTION)}
+_PARTS: Mapping[Kind, tuple[str, ...]] = {
+    "fit": (STATE, TRAINING, WEIGHTS),
+    "recalibration": (STATE, SELECTION),
+    "panel": (STATE, WEIGHTS),
+}
 _FREE = ("layout", "cost", "about")  # tables that each kind reads by itself
 _LARGEST_FILE = 2**28  # bytes, of what was added
 _NAME = re.compile(r"(?:\w[\w. -]{0,99}/){0,4}\w[\w. -]{0,99}", re.ASCII)  # no part begins with a dot
@@ -139,19 +144,24 @@ def is_saved(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def open_folder(folder: Path, cost: "str | CostSpec | None" = None) -> "Bundle | Recalibration":
+def open_folder(folder: Path, cost: "str | CostSpec | None" = None) -> "Bundle | Recalibration | PanelFit":
     """What was saved in a folder; its cost must be given again where it is a user's own."""
     words = None if cost is None else CostSpec.given(cost)
-    if read_manifest(folder).kind == "fit":
+    kind = read_manifest(folder).kind
+    if kind == "fit":
         from stakes.artifacts.fits import load_bundle
 
         return load_bundle(folder, cost=words)
+    if kind == "panel":
+        from stakes.artifacts.panels import load_panel
+
+        return load_panel(folder, words)
     from stakes.artifacts.recalibrations import load_recalibration
 
     return load_recalibration(folder, words)
 
 
-def open_as_judged(folder: Path, cost: str | None) -> "Bundle | Recalibration":
+def open_as_judged(folder: Path, cost: str | None) -> "Bundle | Recalibration | PanelFit":
     """The same with the cost that it was judged with, which may be given again, but be no other."""
     record = read_manifest(folder).cost
     if record is None:

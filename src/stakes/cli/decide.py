@@ -87,9 +87,13 @@ def decide(
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
         if target or files.describes_members:
             raise SettingError(flag.ONLY_OF_MEMBERS)
-        from stakes.workflows.decide import decide_with  # not needed where there are members already
+        from stakes.workflows.decide import DecidedCases, decide_with  # not needed where there are members already
 
-        result = decide_with(folder, newdata, cost, levels, last, **files.csv)
+        result = decide_with(folder, newdata, cost, levels, last, out=out, **files.csv)
+        if not isinstance(result, DecidedCases):  # of a panel, which wrote its file itself
+            print_notes(result.notes, quiet)
+            print_json(result.record() | {"out": str(out)}) if json else print_text(str(out))
+            return
     else:
         if folder is not None:
             raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")

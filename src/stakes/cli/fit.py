@@ -12,6 +12,8 @@ app = App(
     help_epilogue=flag.examples(
         "stakes fit load.csv --target load --time time --lags 0,24 --lead 24 \\",
         "  --cost imbalance:short=10,long=1,upper=150,unit=EUR --out load",
+        "stakes fit sales.parquet --series store,product --target demand --time date --lags 0d,6d,13d \\",
+        "  --windows 7d,28d --lead 1d --cost newsvendor:underage=@margin,overage=@waste,unit=EUR --out shops",
         "stakes fit crops.parquet --target frost --cost costs.py:my_cost --out crops",
     ),
 )
@@ -39,6 +41,13 @@ def fit(
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_fit
+
+    panel = flags.panel_request(data, hold_test)
+    if panel is not None:
+        from stakes.workflows.panels import run_panel_fit
+
+        print_fit(run_panel_fit(panel, out, quiet), json)
+        return
     from stakes.training.execution import Execution
     from stakes.workflows.fit import run_fit
 

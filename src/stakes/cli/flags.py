@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stakes.data.forecasts.forecast_set import ForecastSet
     from stakes.data.tables.files import CsvOptions
     from stakes.workflows.inputs import FitRequest
+    from stakes.workflows.panels import PanelRequest
     from stakes.workflows.recalibrate import RecalibrateRequest
 
 _DURATIONS = "numbers of hours, or durations such as 6d, 12h, 1w, separated by commas"
@@ -261,6 +262,19 @@ ONLY_OF_MEMBERS = (
 
 # Fits
 
+_OF_PANELS: tuple[str, ...] = (
+    "leads",
+    "horizon",
+    "windows",
+    "static",
+    "categorical",
+    "mask",
+    "calendar_zone",
+    "reported_after",
+)
+_OF_PANELS += ("integer",)
+_SHARED = ("members", "test_fraction", "validation_fraction", "seed", "model")  # settings that panels have as well
+
 
 @dataclass(frozen=True)
 class _FitFlags:
@@ -284,6 +298,76 @@ class _FitFlags:
         str | None, Parameter(help="features of the target time, of hour,weekday,season,holiday:FR")
     ] = None
     baseline_action: BaselineAction = None
+    series: Annotated[
+        str | None,
+        Parameter(help="of a long table: columns that tell one series from another; auto takes unique_id or item_id"),
+    ] = None
+    leads: Annotated[str | None, Parameter(help="of a long table: several leads, such as 24,48,72 or 1d,2d")] = None
+    horizon: Annotated[int | None, whole("of a long table: leads of one to so many times the first of them")] = None
+    windows: Annotated[
+        str | None,
+        Parameter(help="of a long table: spans before the issue time whose means are features, such as 7d,28d"),
+    ] = None
+    static: Annotated[str | None, Parameter(help="of a long table: columns with one value a series")] = None
+    categorical: Annotated[str | None, Parameter(help="of a long table: columns that are words, not numbers")] = None
+    mask: Annotated[
+        str | None, Parameter(help="of a long table: column that is 0 where there is no outcome, such as closed days")
+    ] = None
+    calendar_zone: Annotated[
+        str | None, Parameter(help="of a long table: zone of the calendar's clock, such as Europe/Madrid")
+    ] = None
+    reported_after: Annotated[
+        str | None, Parameter(help="of a long table: how long after its time an outcome is known, such as 2d")
+    ] = None
+    integer: Annotated[
+        bool, Parameter(help="of a long table: whole-number actions", negative="", show_default=False)
+    ] = False
+
+    def panel_request(self, data: Path, hold_test: bool = False) -> "PanelRequest | None":
+        """What is asked of a fit to a long table; None where the table has one series."""
+        told = [name for name in _OF_PANELS if getattr(self, name)]
+        if self.series is None:
+            if told:
+                raise SettingError(f"--{told[0].replace('_', '-')} is for a long table: name its --series")
+            return None
+        settings, defaults = settings_of(self, FitSettings), FitSettings()
+        for name, value in settings.items():
+            if name not in _SHARED and value != getattr(defaults, name):
+                raise SettingError(f"--{name.replace('_', '-')} is not for a long table, got {value!r}")
+        if self.features is not None:
+            raise SettingError("--features is not for a long table: name --known, --static or --categorical columns")
+        from stakes.forecasting.panels import PanelSettings
+        from stakes.workflows.panels import PanelRequest
+
+        leads = self.leads or self.lead
+        if leads is None:
+            raise SettingError("--series needs --lead or --leads")
+        hours = durations_of("leads", leads)
+        if self.horizon is not None:
+            hours = tuple(hours[0] * place for place in range(1, self.horizon + 1))
+        layout = {
+            "target": self.target,
+            "series": () if self.series == "auto" else names(self.series),
+            "time": self.time,
+            "lags": durations_of("lags", self.lags),
+            "leads": hours,
+            "windows": durations_of("windows", self.windows),
+            **{name: names(getattr(self, name)) for name in ("known", "static", "categorical", "calendar")},
+            "calendar_zone": self.calendar_zone,
+            "mask": self.mask,
+            "reported_after": self.reported_after or 0.0,
+            "baseline_action": self.baseline_action,
+        }
+        members = PanelSettings().members if settings["members"] == defaults.members else settings["members"]
+        fitted = PanelSettings(
+            members=members,
+            integer=self.integer,
+            test_fraction=settings["test_fraction"],
+            validation_fraction=settings["validation_fraction"],
+            seed=settings["seed"],
+            model="linear" if settings["model"] == "linear" else "auto",
+        )
+        return PanelRequest(data, self.cost, layout, fitted, hold_test)
 
     def request(self, data: Path) -> "FitRequest":
         """What is asked of a fit to the table in the file `data`."""

@@ -104,7 +104,7 @@ _KINDS = {
     ),
 }
 _DEFAULTS: dict[str, dict[str, float]] = {
-    "newsvendor": {"lower": 0.0},
+    "newsvendor": {"lower": 0.0, "upper": 1e9},  # no order exceeds the largest demand
     "imbalance": {"lower": 0.0},
     "schedule": {"lower": 0.0},
     "storage": {"efficiency": 0.9},

@@ -377,6 +377,15 @@ class CostSpec:
         """The cost with other values for some parameters, such as the number of one row for a column."""
         return replace(self, parameters={**self.parameters, **values}) if values else self
 
+    def of_cases(self, values: Mapping[str, torch.Tensor]) -> Cost:
+        """The cost of some rows, with a value (N,) of each for every parameter that is a column."""
+        cost: Any = self.of_rows(dict.fromkeys(self.columns, 1.0)).build()
+        if not values:
+            return cost
+        if plain_cost_of(cost) is not cost:
+            raise CostError(f"the cost {self.name} cannot have both columns and an aversion to risk, got {self}")
+        return replace(cost, **values)
+
     def at(self, value: float | None = None) -> "CostSpec":
         """The cost of one of the decision makers in its range; itself where there is none."""
         if (ranged := self.ranged) is None:
@@ -516,7 +525,7 @@ def _plain(value: ParameterValue) -> Any:
 def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
     """The cost on record; a user's own must be given again and be the same, and none may take its place."""
     if given is None:
-        kept.build()  # which refuses a user's own, and says how it is given
+        kept.of_rows(dict.fromkeys(kept.columns, 1.0)).build()  # which refuses a user's own, and says how it is given
         return kept
     spec = CostSpec.parse(given)
     spec = replace(spec, unit=spec.unit or kept.unit, action_unit=spec.action_unit or kept.action_unit)

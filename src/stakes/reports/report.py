@@ -218,5 +218,9 @@ def _cost_section(comparison: Comparison, outcomes: Floats) -> Section:
 def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
     opened = open_as_judged(folder, cost)
+    if opened.kind == "panel":
+        from stakes.reports.panel import report_of_panel
+
+        return report_of_panel(opened, folder, out)
     with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.recalibrator.cost):
         return write_comparison(comparison_of_folder(opened, folder), folder, out)

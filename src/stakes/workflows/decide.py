@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from stakes.artifacts.fits import AboutFit, Bundle
     from stakes.artifacts.folder import FittedSpan
+    from stakes.workflows.panels import DecidedPanel
 
 
 _NUMBERS_AT_ONCE = 1 << 24  # members of all outcomes, while members are reduced
@@ -357,16 +358,21 @@ def decide_with(
     levels: Sequence[float],
     last: bool = False,
     *,
+    out: Path | None = None,
     separator: str | None = None,
     encoding: str | None = None,
-) -> DecidedCases:
-    """The actions for new data, or for new forecasts, by a fit or a recalibration."""
+) -> "DecidedCases | DecidedPanel":
+    """The actions for new data, or for new forecasts, by a fit or a recalibration; those of a panel go to its file."""
     from stakes.artifacts.folder import open_folder  # likewise
 
     words, told = ranged_cost(folder, cost)
     opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
     if opened.kind == "fit":
         return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, told)
+    if opened.kind == "panel":
+        from stakes.workflows.panels import decide_panel
+
+        return decide_panel(opened, data, out, levels, last)
     from stakes.workflows.recalibrate import decide_recalibrated
 
     return decide_recalibrated(opened, data, cost, levels, last, **csv)

@@ -46,6 +46,7 @@ from stakes.workflows.decide import Told, part_of_fit_notes, ranged_cost, unlike
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
+    from stakes.forecasting.panel_forecaster import PanelEvaluation
 
 Floats = NDArray[np.float64]
 
@@ -311,7 +312,7 @@ def evaluate_with(
     *,
     separator: str | None = None,
     encoding: str | None = None,
-) -> Evaluation:
+) -> "Evaluation | PanelEvaluation":
     """What the decisions of a fit or a recalibration were worth where outcomes are known."""
     words, told = ranged_cost(folder, cost)
     opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
@@ -319,6 +320,10 @@ def evaluate_with(
         from stakes.workflows.recalibrate import evaluate_recalibrated
 
         return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
+    if opened.kind == "panel":
+        from stakes.workflows.panels import evaluate_panel
+
+        return evaluate_panel(opened, data)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
     table, sha256 = read_table(data, **csv), content_digest(data)

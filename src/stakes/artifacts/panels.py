@@ -1,0 +1,190 @@
+"""A forecast of many series in a folder: JSON, safetensors, parquet and the text of trees; nothing is executed."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from stakes.artifacts.folder import (
+    MANIFEST,
+    STATE,
+    WEIGHTS,
+    DataFingerprint,
+    Manifest,
+    SavedFolder,
+    checked_words,
+    errors_name,
+    read_kept,
+    read_manifest,
+    saved_at_once,
+)
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.tables.files import write_table
+from stakes.data.tables.panels import Floats, PanelLayout
+from stakes.errors import SettingError
+from stakes.files import check_sha256, read_bytes, write_atomically, write_json
+from stakes.forecasting.panel_forecaster import PanelForecaster
+from stakes.forecasting.panels import FittedPanel, LinearPart, PanelCandidate, PanelState, Part, TreePart
+from stakes.forecasting.plan import TreeLocation
+from stakes.json_values import json_value
+from stakes.settings import from_plain
+from stakes.training.stored_models import load_tensors, save_tensors
+
+SERIES = "series.parquet"
+_MOST_SERIES = 10**7
+_LARGEST_TREES = 2**28  # bytes, of a file
+_PARTS = ("location", "spread")
+_OF_LINEAR = ("weights", "mean", "scale")
+
+
+@dataclass(frozen=True)
+class PolicyCost:
+    """What a policy cost on the test cases."""
+
+    policy: str
+    cases: int
+    cost: float
+    change: tuple[float, float, float] | None = None  # of the forecast less this one, with its 95 % interval
+
+
+@dataclass(frozen=True)
+class AboutPanel:
+    """What is known of a fit of a panel."""
+
+    data: DataFingerprint
+    settings: dict[str, str] = field(default_factory=dict)  # what was asked for, by name
+    policies: tuple[PolicyCost, ...] = ()
+    sentences: tuple[str, ...] = ()
+    today: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PanelFit(SavedFolder):
+    """A forecast of many series and what is known about it."""
+
+    kind: ClassVar[Literal["panel"]] = "panel"
+    forecaster: PanelForecaster
+    cost_spec: CostSpec
+    about: AboutPanel
+
+
+def save_panel(folder: Path, forecaster: PanelForecaster, about: AboutPanel) -> Path:
+    """Write a fitted forecast; what was in the folder before is kept until all is written."""
+    fitted, layout = forecaster.fitted_, forecaster.layout_
+    assert fitted is not None
+    cost = checked_words(forecaster.cost).record()
+    with saved_at_once(folder, "panel", cost, layout, about) as stage:
+        write_json(stage / STATE, json_value(fitted.state))
+        save_tensors(stage / WEIGHTS, _tensors(fitted))
+        write_table(pd.DataFrame({"series": fitted.keys.astype(str)}), stage / SERIES)
+        for name in _PARTS:
+            part = getattr(fitted, name)
+            for place, text in enumerate(part.trees.texts if isinstance(part, TreePart) else ()):
+                write_atomically(stage / f"trees-{name}-{place}.txt", text.encode())
+    return folder
+
+
+def load_panel(folder: Path, cost: CostSpec | None = None) -> PanelFit:
+    """Read a forecast of many series; another cost may be given, by which it then decides."""
+    folder = Path(folder)
+    manifest = read_manifest(folder, "panel")
+    with errors_name(folder / MANIFEST):
+        if manifest.cost is None or manifest.layout is None or manifest.about is None:
+            raise SettingError("cost, layout and about must be tables")
+        kept = checked_words(CostSpec.from_record(manifest.cost))
+        layout = from_plain(PanelLayout, manifest.layout, "layout")
+        about = from_plain(AboutPanel, manifest.about, "about")
+    with errors_name(folder / STATE):
+        state = from_plain(PanelState, manifest.part(folder, STATE))
+    with errors_name(folder / SERIES):
+        keys = read_kept(folder / SERIES, manifest.files[SERIES], _MOST_SERIES)["series"].to_numpy(dtype=np.str_)
+    with errors_name(folder / WEIGHTS):
+        fitted = _fitted(folder, manifest, state, keys, layout)
+    words = (
+        kept
+        if cost is None
+        else replace(cost, unit=cost.unit or kept.unit, action_unit=cost.action_unit or kept.action_unit)
+    )
+    layout = replace(layout, parameters=tuple(dict.fromkeys(words.columns.values())))
+    changed = manifest.changed_files(folder)
+    other = () if words == kept else (f"the forecast was fitted for the cost {kept}; decisions are for {words}",)
+    return PanelFit(
+        forecaster=PanelForecaster.restored(words, layout, fitted),
+        cost_spec=words,
+        about=about,
+        created=manifest.created,
+        versions=manifest.versions,
+        notes=(*other, *changed.values()),
+        files=manifest.files,
+        changed_files=changed,
+    )
+
+
+def _tensors(fitted: FittedPanel) -> dict[str, torch.Tensor]:
+    arrays = {name: getattr(fitted, name) for name in ("quantiles", "edges", "shift", "ranks")}
+    arrays |= {f"level_{name}": getattr(fitted.constant(), name) for name in ("quantiles", "edges")}
+    for name in _PARTS:
+        part = getattr(fitted, name)
+        if isinstance(part, LinearPart):
+            arrays |= {f"{name}_{each}": getattr(part, each) for each in _OF_LINEAR}
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _fitted(folder: Path, manifest: Manifest, state: PanelState, keys: Any, layout: PanelLayout) -> FittedPanel:
+    """The forecast; arrays that do not belong together are refused."""
+    arrays = {name: tensor.numpy() for name, tensor in load_tensors(folder / WEIGHTS, manifest.files[WEIGHTS]).items()}
+    for name in ("quantiles", "edges", "shift", "ranks", "level_quantiles", "level_edges"):
+        if name not in arrays:
+            raise SettingError(f"there must be a tensor {name}")
+    for name, values in arrays.items():
+        if not np.isfinite(values).all() and name != "ranks":
+            raise SettingError(f"{name} must be finite")
+    for start in ("", "level_"):
+        bins = len(arrays[f"{start}edges"]) + 1
+        if arrays[f"{start}quantiles"].shape != (bins, state.members):
+            raise SettingError(f"{start}quantiles must be {bins} x {state.members}")
+    if arrays["shift"].shape not in ((0,), keys.shape) or arrays["ranks"].shape[1:] != keys.shape:
+        raise SettingError(f"shift and ranks must be of {len(keys)} series")
+    levels = tuple(len(state.scale.levels.get(name, ())) for name in layout.words)
+    wanted = state.candidate.model != "level", bool(state.candidate.share)
+    location, spread = (
+        _part(folder, manifest, name, arrays, layout, levels) if there else None
+        for name, there in zip(_PARTS, wanted, strict=True)
+    )
+    quantiles, edges, shift, ranks = (arrays[name] for name in ("quantiles", "edges", "shift", "ranks"))
+    plain = replace(state, candidate=PanelCandidate("level", "level", 0.0))
+    own = arrays["level_quantiles"], arrays["level_edges"]
+    level = FittedPanel(plain, None, None, *own, keys, np.empty(0), ranks)
+    return FittedPanel(state, location, spread, quantiles, edges, keys, shift, ranks, level)
+
+
+def _part(
+    folder: Path, manifest: Manifest, name: str, arrays: dict[str, Floats], layout: PanelLayout, levels: tuple[int, ...]
+) -> Part:
+    width = len(layout.feature_names)
+    if f"{name}_weights" in arrays:
+        weights, mean, scale = (arrays[f"{name}_{each}"].astype(np.float64) for each in _OF_LINEAR)
+        found = LinearPart(weights, mean, scale, levels)
+        if (
+            found.weights.shape != (1 + width + sum(levels),)
+            or found.mean.shape != found.scale.shape
+            or len(found.mean) != width
+        ):
+            raise SettingError(f"{name} must be of {width} features and {sum(levels)} words")
+        return found
+    texts: list[str] = []
+    while (file := f"trees-{name}-{len(texts)}.txt") in manifest.files:
+        content = read_bytes(folder / file, _LARGEST_TREES)
+        check_sha256(str(folder / file), content, manifest.files[file])
+        try:
+            texts.append(content.decode())
+        except UnicodeDecodeError as error:
+            raise SettingError(f"{file} must be text") from error
+    if not texts:
+        raise SettingError(f"files must name trees-{name}-0.txt")
+    trees = TreeLocation(tuple(texts))
+    trees.require_widths(width + len(levels), len(texts))
+    return TreePart(trees)

@@ -1,0 +1,320 @@
+"""Many series in one long table: from the table to a decision for each, in Python and by the commands."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from refusals import refuses
+
+from stakes import PanelForecaster
+from stakes.artifacts.panels import load_panel
+from stakes.cli import main
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.tables.panels import Panel, PanelLayout
+from stakes.errors import CostError, SettingError, StakesError, TableError
+from stakes.forecasting.panels import decide_cases, money
+
+COST = "newsvendor:underage=@margin,overage=@waste,unit=EUR"
+LAYOUT: dict[str, Any] = {
+    "target": "demand",
+    "series": ["shop", "item"],
+    "time": "date",
+    "lags": ["0d", "6d"],
+    "windows": ["7d"],
+    "leads": ["1d"],
+    "known": ["promotion"],
+    "categorical": ["item"],
+    "calendar": ["weekday"],
+}
+DAYS = 120
+
+
+def sales(shops: int = 6, days: int = DAYS, seed: int = 0, counts: bool = False) -> pd.DataFrame:
+    """Shops of different sizes, with a week, promotions that double the demand, and a margin and a waste of each."""
+    random = np.random.default_rng(seed)
+    dates = pd.date_range("2024-01-01", periods=days)
+    parts = []
+    for shop in range(shops):
+        for item in ("bread", "cake"):
+            size = (0.3 if counts else 5.0) * 2.0**shop * (1 if item == "bread" else 0.5)
+            promotion = (random.random(days) < 0.1).astype(float)
+            mean = size * (1 + 0.3 * np.sin(2 * np.pi * np.arange(days) / 7)) * (1 + promotion)
+            demand = random.poisson(mean).astype(float) if counts else mean * random.gamma(25, 1 / 25, days)
+            own = {"shop": f"s{shop}", "item": item, "date": dates, "demand": demand, "promotion": promotion}
+            parts.append(pd.DataFrame({**own, "margin": 1.0 + shop, "waste": 2.0 if item == "cake" else 0.5}))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PanelForecaster:
+    return _fit(sales())
+
+
+def _fit(table: Any, cost: str = COST, **others: Any) -> PanelForecaster:
+    settings = {"model": "linear", "members": 50, **others}
+    layout = {name: settings.pop(name, value) for name, value in LAYOUT.items()}
+    return PanelForecaster(cost, **layout, **settings).fit(table)
+
+
+def _layout(**others: Any) -> PanelLayout:
+    made: dict[str, Any] = {"series": ("shop", "item"), "target": "demand", "time": "date", "lags": (0.0, 144.0)}
+    return PanelLayout(**{**made, "leads": (24.0,), "windows": (168.0,), "known": ("promotion",), **others})
+
+
+def _cases(table: pd.DataFrame, **others: Any) -> tuple[Panel, Any]:
+    panel = Panel.read(table, _layout(**others))
+    return panel, panel.cases(slice(0, panel.count), panel.scale(), 0, panel.last + 1)
+
+
+def test_features_are_those_of_pandas() -> None:
+    table = sales(3)
+    panel, cases = _cases(table)
+    grouped = table.sort_values(["shop", "item", "date"]).groupby(["shop", "item"])["demand"]
+    expected = {
+        "demand@0h": grouped.shift(1),
+        "demand@-144h": grouped.shift(7),
+        "demand mean 168h": grouped.transform(lambda own: own.shift(1).rolling(7, min_periods=1).mean()),
+        "demand season": grouped.transform(lambda own: sum(own.shift(7 * k).fillna(0) for k in range(1, 5)))
+        / grouped.transform(lambda own: sum(own.shift(7 * k).notna() for k in range(1, 5))),
+    }
+    for place, (name, values) in enumerate(expected.items()):
+        assert panel.layout.feature_names[place] == name
+        np.testing.assert_allclose(cases.features[:, place] * cases.level, values, rtol=2e-5, err_msg=name)
+    np.testing.assert_allclose(cases.features[:, panel.layout.feature_names.index("promotion")], table["promotion"])
+
+
+def test_nothing_that_is_reported_after_the_issue_time_is_seen() -> None:
+    table, day = sales(2), pd.Timestamp("2024-03-01")
+    _, before = _cases(table, leads=(48.0,), reported_after=24.0, lags=(24.0, 144.0))
+    changed = table.assign(demand=np.where(table["date"] > day, 1000.0 + table["demand"], table["demand"]))
+    panel, after = _cases(changed, leads=(48.0,), reported_after=24.0, lags=(24.0, 144.0))
+    scale = Panel.read(table, panel.layout).scale()
+    seen = panel.times(before.step) <= day + pd.Timedelta(days=3)  # issued two days before, reports one day older
+    own = panel.cases(slice(0, panel.count), scale, 0, panel.last + 1)
+    np.testing.assert_array_equal(before.features[seen], own.features[seen])
+    np.testing.assert_array_equal(before.level[seen], own.level[seen])
+    next_day = panel.times(before.step) == day + pd.Timedelta(days=4)
+    assert (before.features[next_day] != own.features[next_day]).any()
+    assert len(after) == len(own)
+
+
+def test_gaps_masks_and_late_starts_leave_out_their_own_values_only() -> None:
+    table = sales(2)
+    late = (table["shop"] == "s1") & (table["date"] < "2024-02-01")
+    gap = (table["shop"] == "s0") & (table["date"] == "2024-03-03")
+    table = table[~(late | gap)].assign(open=lambda own: (own["date"].dt.day_of_week != 6).astype(float))
+    table.loc[table["open"] == 0, "demand"] = 0.0
+    panel, cases = _cases(table, mask="open")
+    days = pd.DatetimeIndex(panel.times(cases.step))
+    assert (days.day_of_week != 6).all()
+    assert len(cases) == int(table["open"].sum())
+    monday = days.day_of_week == 0
+    assert np.isnan(cases.features[monday, 0]).all()  # the day before, a Sunday
+    assert np.isfinite(cases.features[~monday & (days > "2024-02-12"), 1]).all()
+
+
+def test_every_series_gets_its_own_order(fitted: PanelForecaster) -> None:
+    orders = fitted.decide(sales(), last=True)
+    assert len(orders) == 12
+    assert (orders["date"] == pd.Timestamp("2024-04-30")).all()
+    assert orders["certified"].all()
+    evaluation = fitted.evaluation_
+    assert evaluation is not None
+    table = evaluation.table.set_index("decided by")["mean cost"]
+    assert table["forecast"] < 0.9 * table["level and pooled errors"]
+    share = (evaluation.cases["outcome"] <= evaluation.cases["action"]).groupby(evaluation.cases["series"]).mean()
+    assert share["s5/bread"] > 0.75 > 0.7 > share["s0/cake"]  # prices of 6 : 0.5 and 1 : 2
+    assert 0.8 < evaluation.cases["expected_cost"].mean() / table["forecast"] < 1.2
+
+
+def test_orders_do_not_depend_on_their_company_or_on_the_kind_of_table(fitted: PanelForecaster) -> None:
+    table = sales()
+    every = fitted.decide(table, last=True).set_index(["shop", "item"])
+    one = fitted.decide(table[table["shop"] == "s3"].iloc[::-1], last=True).set_index(["shop", "item"])
+    np.testing.assert_allclose(one["action"], every.loc[one.index, "action"], rtol=1e-6)
+    polars = pytest.importorskip("polars")
+    other = fitted.decide(polars.from_pandas(table), last=True).set_index(["shop", "item"])
+    pd.testing.assert_frame_equal(other, every)
+
+
+def test_past_and_coming_times_of_several_leads() -> None:
+    table = sales(3)
+    fit = _fit(table, leads=["1d", "2d"])
+    ahead = table[table["date"] == table["date"].max()].assign(date=pd.Timestamp("2024-04-30"), demand=np.nan)
+    orders = fit.decide(pd.concat([table, ahead]), last=True)
+    assert sorted(orders["lead_hours"].unique()) == [24.0, 48.0]
+    assert orders.groupby("lead_hours")["date"].unique().tolist() == [
+        [pd.Timestamp("2024-04-30")],
+        [pd.Timestamp("2024-05-01")],
+    ]
+    every = fit.decide(table)
+    assert every.groupby(["shop", "item", "date", "lead_hours"]).size().max() == 1
+    assert every["date"].min() == pd.Timestamp("2024-01-01") + pd.Timedelta(days=9)  # a week and two days of history
+
+
+def test_what_is_new_is_said_and_decided_for(fitted: PanelForecaster) -> None:
+    table = sales()
+    ahead = table[table["date"] == table["date"].max()]
+    new = ahead[ahead["shop"] == "s0"].assign(shop="s9", demand=np.nan)
+    strange = ahead[(ahead["shop"] == "s1") & (ahead["item"] == "cake")].assign(shop="s8", item="pie", demand=np.nan)
+    orders = fitted.decide(pd.concat([table, new, strange]), last=True).set_index(["shop", "item"])
+    assert any("3 of 15 series have no outcome yet" in note for note in fitted.notes_)
+    assert any("'item'" in note for note in fitted.notes_)
+    assert orders.loc[("s9", "bread"), "action"] > orders.loc[("s9", "cake"), "action"] > 0
+
+
+def test_a_forecast_of_counts_has_whole_members_and_takes_whole_actions() -> None:
+    table = sales(4, counts=True)
+    fit = _fit(table, integer=True)
+    assert fit.fitted_ is not None
+    assert fit.fitted_.state.whole
+    panel = fit.read(table)
+    cases = panel.cases(slice(0, panel.count), fit.fitted_.state.scale, 100, panel.last + 1)
+    members = fit.fitted_.sample(cases)
+    assert (members >= 0).all()
+    assert (members == np.rint(members)).all()
+    orders = fit.decide(table, last=True)
+    assert (orders["action"] == np.rint(orders["action"])).all()
+    real = members + 0.4  # where the best action is no whole number
+    spec = CostSpec.parse("newsvendor:underage=3,overage=1")
+    whole = decide_cases(spec, real, {}, True)
+    tried = np.arange(0, 200.0)
+    paid = 3 * np.maximum(real[:, None] - tried[:, None], 0) + np.maximum(tried[:, None] - real[:, None], 0)
+    np.testing.assert_allclose(whole.expected_cost, paid.mean(2).min(1), rtol=1e-6)
+
+
+def test_one_budget_is_shared_by_members_that_are_joint_across_series() -> None:
+    random, table = np.random.default_rng(1), sales(3)
+    shock = pd.Series(random.normal(1, 0.25, DAYS).clip(0.2), index=pd.date_range("2024-01-01", periods=DAYS))
+    table["demand"] *= table["date"].map(shock)  # all shops have good and bad days together
+    fit = _fit(table, "allocation:short=@margin,long=@waste,budget=60")
+    orders = fit.decide(table, last=True)
+    assert orders["action"].sum() <= 60 * (1 + 1e-6)
+    assert orders["joint_expected_cost"].nunique() == 1
+    fitted, panel = fit.fitted_, fit.read(table)
+    assert fitted is not None
+    cases = panel.cases(slice(0, panel.count), fitted.state.scale, panel.last, panel.last + 1)
+    alone = fitted.sample(cases)
+    joint = fitted.vectors(alone, fitted.places(panel.key_texts())[cases.series])
+    np.testing.assert_allclose(np.sort(joint, axis=0), np.sort(alone.T, axis=0))  # the same members for each series
+    assert np.corrcoef(joint.T)[np.triu_indices(6, 1)].mean() > 0.5
+    free = _fit(table, "allocation:short=@margin,long=@waste,budget=1000000").decide(table, last=True)
+    assert free["action"].sum() > orders["action"].sum()
+
+
+def test_a_case_counts_by_what_its_errors_cost() -> None:
+    table = sales(3)
+    panel, cases = _cases(table, parameters=("margin", "waste"))
+    weight = money(CostSpec.parse(COST), cases)
+    prices = cases.level * (cases.parameters["margin"] + cases.parameters["waste"])
+    np.testing.assert_allclose(weight, prices / prices.mean(), rtol=1e-5)
+    assert panel.count == 6
+
+
+def test_the_calendar_is_that_of_its_zone() -> None:
+    hours = pd.date_range("2024-03-30", "2024-04-02", freq="h", inclusive="left")
+    table = pd.DataFrame({"shop": "a", "item": "b", "date": hours, "demand": 1.0, "promotion": 0.0})
+    layout = {"lags": (0.0,), "windows": (), "leads": (1.0,), "calendar": ("hour",)}
+    _, utc = _cases(table, **layout)
+    _, madrid = _cases(table, **layout, calendar_zone="Europe/Madrid")
+    winter, summer = 5, 60  # an hour ahead, then two
+    np.testing.assert_allclose(madrid.features[winter, -2:], utc.features[winter + 1, -2:], atol=1e-6)
+    np.testing.assert_allclose(madrid.features[summer, -2:], utc.features[summer + 2, -2:], atol=1e-6)
+
+
+def test_trees_are_saved_and_forecast_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    table = sales(4)
+    table.to_parquet(tmp_path / "sales.parquet")
+    words = "--series shop,item --target demand --time date --lags 0d,6d --windows 7d --lead 1d --known promotion"
+    fit = ["fit", str(tmp_path / "sales.parquet"), *words.split(), "--cost", COST, "--quiet"]
+    assert main([*fit, "--out", str(tmp_path / "shops")]) == 0
+    newest = str(tmp_path / "sales.parquet")
+    assert main(["decide", str(tmp_path / "shops"), newest, "--out", str(tmp_path / "orders.parquet"), "--last"]) == 0
+    orders = pd.read_parquet(tmp_path / "orders.parquet")
+    loaded = load_panel(tmp_path / "shops")
+    assert loaded.forecaster.fitted_ is not None
+    assert loaded.forecaster.fitted_.state.candidate.model in ("linear", "trees")
+    again = loaded.forecaster.decide(table, last=True, quantiles=(0.1, 0.5, 0.9))
+    np.testing.assert_allclose(orders["action"], again["action"])
+    assert main(["evaluate", str(tmp_path / "shops"), newest, "--quiet"]) == 0
+    assert main(["decide", str(tmp_path / "shops"), newest, "--out", str(tmp_path / "all.csv"), "--quiet"]) == 0
+    assert main(["report", str(tmp_path / "shops"), "--out", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Decisions for 8 series" in page
+    assert "s3/bread" in page
+    text = (tmp_path / "shops" / "state.json").read_text()
+    (tmp_path / "shops" / "state.json").write_text(f"{text} ")
+    refuses(StakesError, "state.json", load_panel, tmp_path / "shops")
+
+
+def test_parts_of_a_folder_are_one_table(tmp_path: Path, fitted: PanelForecaster) -> None:
+    table = sales()
+    for shop, own in table.groupby("shop"):
+        (tmp_path / f"shop={shop}").mkdir()
+        own.drop(columns="shop").to_parquet(tmp_path / f"shop={shop}" / "part.parquet")
+    orders = fitted.decide(tmp_path, last=True)
+    expected = fitted.decide(table, last=True)
+    np.testing.assert_allclose(orders["action"], expected["action"])
+
+
+@pytest.mark.parametrize(
+    ("change", "others", "error", "said"),
+    [
+        (lambda table: pd.concat([table, table.iloc[[5]]]), {}, TableError, "'s0/bread' has two rows of 2024-01-06"),
+        (
+            lambda table: table.assign(date=table["date"] + pd.to_timedelta((table["shop"] == "s1") * 7, unit="h")),
+            {},
+            TableError,
+            "mixed frequencies",
+        ),
+        (lambda table: table.assign(margin=np.nan), {}, TableError, "'margin' must have a number.*got no value"),
+        (lambda table: table.assign(waste=-1.0), {}, TableError, "'waste' must have a number.*got -1"),
+        (lambda table: table.drop(columns="margin"), {}, TableError, "no column 'margin'"),
+        (lambda table: table.groupby(["shop", "item"]).head(2), {}, TableError, "expected at least 20"),
+        (
+            lambda table: table.assign(code=np.arange(len(table)).astype(str)),
+            {"categorical": ["code"]},
+            TableError,
+            "'code' has 1,440 levels",
+        ),
+        (lambda table: table, {"leads": ["5h"]}, SettingError, "lead.* must be a multiple of the step"),
+        (lambda table: table, {"leads": ["0d"]}, SettingError, "lead"),
+        (lambda table: table, {"lags": ["0d"], "reported_after": "1d"}, SettingError, "lags.*reported_after"),
+        (lambda table: table.assign(demand="many"), {}, TableError, "'demand' must hold numbers"),
+        (lambda table: table.drop(columns="shop"), {}, TableError, "no column 'shop'"),
+        (lambda table: table, {"calendar_zone": "Europe/Atlantis"}, SettingError, "calendar_zone"),
+        (lambda table: table, {"cost": "imbalance:short=@margin,long=1,upper=9,cvar_level=0.9"}, CostError, "column"),
+        (lambda table: table, {"cost": "schedule:short=2,long=1"}, CostError, "only allocation"),
+    ],
+)
+def test_bad_tables_are_refused_in_one_line(
+    change: Any, others: dict[str, Any], error: type[StakesError], said: str
+) -> None:
+    said_line = refuses(error, said, _fit, change(sales()), **others)
+    assert "\n" not in said_line
+
+
+def test_flags_of_long_tables_belong_to_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sales(2).to_csv(tmp_path / "sales.csv", index=False)
+    start = ["fit", str(tmp_path / "sales.csv"), "--target", "demand", "--time", "date", "--out", str(tmp_path / "out")]
+    cost = ["--cost", "newsvendor:underage=3,overage=1"]
+    for more, said in (
+        (["--windows", "7d", *cost], "--windows is for a long table"),
+        (["--series", "shop,item", "--lags", "0d", *cost], "--series needs --lead"),
+        (["--series", "shop,item", "--lags", "0d", "--lead", "1d", "--conditioned", *cost], "--conditioned is not"),
+        (["--lags", "0d", "--lead", "1d", "--cost", COST], "is a column"),
+    ):
+        assert main([*start, *more]) != 0
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "out" / "bundle.json").exists()
+
+
+def test_a_scale_of_newsvendors_is_kept_by_the_forecast() -> None:
+    """A hundred times larger series have a hundred times larger orders: members are scaled by the level."""
+    table = sales(3)
+    large = table.assign(demand=100 * table["demand"])
+    small_orders, large_orders = (_fit(each).decide(each, last=True)["action"] for each in (table, large))
+    np.testing.assert_allclose(large_orders, 100 * small_orders, rtol=1e-3)
