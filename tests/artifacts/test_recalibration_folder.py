@@ -1,5 +1,7 @@
 """A recalibrated forecast on disk: as it was, or refused by the name of a file; never half of it."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +34,23 @@ def changed(folder: Path, name: str, **values: Any) -> None:
         vouch(folder, name)
 
 
+def test_a_saved_recalibration_decides_without_what_trains_and_draws(recalibrated: Path, tmp_path: Path) -> None:  # noqa: F811
+    past_forecasts().to_csv(tmp_path / "new.csv")
+    heavy = ("sklearn", "scipy.stats", "matplotlib", "stakes.forecasting.recalibrator", "stakes.training.trainer")
+    code = (
+        "import sys; from stakes.cli import main; code = main(['decide', *sys.argv[1:], '--quiet']); "
+        f"print(code, [name for name in {heavy} if name in sys.modules])"
+    )
+    words = [recalibrated, tmp_path / "new.csv", "--out", tmp_path / "decided.csv"]
+    found = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=True)
+    assert found.stdout.endswith("\n0 []\n"), found.stdout + found.stderr
+
+
 def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     save_recalibration(tmp_path / "again", opened)
     again = load_recalibration(tmp_path / "again")
-    assert again.recalibrator.state_ == opened.recalibrator.state_
-    assert again.recalibrator.selection_ == opened.recalibrator.selection_
+    assert again.state == opened.state
+    assert again.selection == opened.selection
     assert again.recalibrator.get_params() == opened.recalibrator.get_params()
     for name in ("layout", "about", "cost_spec"):
         assert getattr(again, name) == getattr(opened, name)
@@ -45,7 +59,7 @@ def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     assert again.judged.block == opened.judged.block
     pd.testing.assert_frame_equal(again.judged.cases, opened.judged.cases)
     given = ForecastSet(past_forecasts().filter(regex="^m").to_numpy()[..., None])
-    ours, theirs = (each.recalibrator.state_.corrected(given).members for each in (again, opened))
+    ours, theirs = (each.state.corrected(given).members for each in (again, opened))
     np.testing.assert_array_equal(ours, theirs)
 
 

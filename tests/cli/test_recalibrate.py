@@ -71,7 +71,7 @@ def test_a_folder_is_made_and_told_of() -> None:
 def test_what_is_saved_decides_as_what_was_fitted(recalibrated: Path) -> None:
     opened = load_recalibration(recalibrated)
     table = past_forecasts()
-    fresh = stakes.Recalibrator(opened.recalibrator.cost, decision_weights=())
+    fresh = stakes.Recalibrator(opened.cost, decision_weights=())
     fresh.fit(table.filter(like="m").drop(columns="time"), table["power"], times=table["time"], leads=24.0)
     table.drop(columns=["power", "done"]).to_csv("new.csv", index=False)
     code, _, errors = called("decide", str(recalibrated), "new.csv", "--out", "actions.csv")
@@ -307,7 +307,7 @@ def test_decision_weights_without_a_gradient_are_not_trained_and_progress_is_tol
     assert "gradient" in first
     assert second.startswith("learning from the errors of 160 past forecasts")
     assert lines[:2] == ["1 of 25 done", "2 of 25 done"]
-    decision = load_recalibration(Path("battery")).recalibrator.selection_.candidates[-1]
+    decision = load_recalibration(Path("battery")).selection.candidates[-1]
     assert (decision.name, decision.cost, decision.accepted) == ("decision", None, False)
     assert decision.why == first.removeprefix("decision weights are ")
     assert decision.why in output

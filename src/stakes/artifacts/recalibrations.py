@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from stakes.artifacts.folder import (
     saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.tables.files import write_table
 from stakes.errors import SettingError
@@ -33,9 +34,11 @@ from stakes.files import write_json
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import JudgedCorrection
-from stakes.forecasting.recalibrator import Recalibrator
 from stakes.json_values import json_value
 from stakes.settings import from_plain
+
+if TYPE_CHECKING:
+    from stakes.forecasting.recalibrator import Recalibrator
 
 _JUDGED = "judged.parquet"
 _MOST_JUDGED = 10**6
@@ -64,23 +67,33 @@ class Recalibration(SavedFolder):
     """A recalibrated forecast and what is known about it."""
 
     kind: ClassVar[Literal["recalibration"]] = "recalibration"
-    recalibrator: Recalibrator  # what corrects forecasts and decides
-    cost_spec: CostSpec  # its cost in words
+    cost: Cost  # what a decision costs
+    state: Correction  # what corrects forecasts
+    selection: ModelSelection  # how it was selected
+    cost_spec: CostSpec  # the cost in words
     layout: ForecastLayout  # where new forecasts, and their outcomes, are found in a user's files
     about: AboutRecalibration
     judged: JudgedCorrection | None
 
+    @property
+    def recalibrator(self) -> "Recalibrator":
+        """The estimator; a folder decides without it."""
+        from stakes.forecasting.recalibrator import Recalibrator
+
+        estimator = Recalibrator(self.cost, **vars(self.about.settings))
+        estimator.state_, estimator.selection_ = self.state, self.selection
+        return estimator
+
 
 def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
     """Write a recalibrated forecast; what was in the folder before is kept until all is written."""
-    recalibrator, judged = recalibration.recalibrator, recalibration.judged
-    about = recalibration.about
+    judged, about = recalibration.judged, recalibration.about
     if judged is not None:
         about = replace(about, block=judged.block, parts=judged.parts)
     cost = checked_words(recalibration.cost_spec).record()
     with saved_at_once(folder, "recalibration", cost, recalibration.layout, about) as stage:
-        write_json(stage / STATE, json_value(recalibrator.state_))
-        write_json(stage / SELECTION, json_value(recalibrator.selection_))
+        write_json(stage / STATE, json_value(recalibration.state))
+        write_json(stage / SELECTION, json_value(recalibration.selection))
         if judged is not None:
             write_table(_table_of(judged), stage / _JUDGED)
     return folder
@@ -99,16 +112,17 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         if layout.learned is None:
             raise SettingError("layout.learned must be given")
     assert words is not None
-    recalibrator = Recalibrator(decided_for, **vars(about.settings))
     with errors_name(folder / STATE):
-        recalibrator.state_ = from_plain(Correction, manifest.part(folder, STATE))
+        state = from_plain(Correction, manifest.part(folder, STATE))
     with errors_name(folder / SELECTION):
-        recalibrator.selection_ = from_plain(ModelSelection, manifest.part(folder, SELECTION))
+        selection = from_plain(ModelSelection, manifest.part(folder, SELECTION))
     with errors_name(folder / _JUDGED):
         judged = _judged(folder, manifest, about)
     changed = manifest.changed_files(folder)
     return Recalibration(
-        recalibrator=recalibrator,
+        cost=decided_for,
+        state=state,
+        selection=selection,
         cost_spec=words,
         layout=layout,
         about=about,

@@ -329,7 +329,7 @@ def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
     """That of a recalibration with test cases."""
     if recalibration.judged is None:
         raise SettingError("there are no test cases to report of; recalibrate with more past cases")
-    recalibrator, about = recalibration.recalibrator, recalibration.about
+    about = recalibration.about
     when = "" if about.fitted.first is None else f" from {about.fitted.first} to {about.fitted.last}"
     provenance = {
         "made": recalibration.created,
@@ -339,10 +339,10 @@ def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
     }
     return comparison_of_correction(
         recalibration.judged,
-        recalibrator.selection_,
-        recalibrator.state_.form,
-        recalibrator.state_.targets,
-        recalibrator.cost,
+        recalibration.selection,
+        recalibration.state.form,
+        recalibration.state.targets,
+        recalibration.cost,
         recalibration.cost_spec,
         notes=about.said,
         settings={"layout": to_plain(recalibration.layout), **to_plain(about.settings)},

@@ -222,5 +222,5 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
         from stakes.reports.panel import report_of_panel
 
         return report_of_panel(opened, folder, out)
-    with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.recalibrator.cost):
+    with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.cost):
         return write_comparison(comparison_of_folder(opened, folder), folder, out)

@@ -578,7 +578,7 @@ class RecalibrationSource(ForecastSource):
 
     def model(self) -> dict[str, Any]:
         """What a `schemas.ModelAnswer` says of it."""
-        opened, state, layout = self.opened, self.opened.recalibrator.state_, self.opened.layout
+        opened, state, layout = self.opened, self.opened.state, self.opened.layout
         terms, data, learned = state.terms, opened.about.data[0], layout.learned
         assert learned is not None
         uses = {"time": terms.season or terms.hour_waves, "lead": terms.lead, "site": terms.sites}
@@ -603,7 +603,7 @@ class RecalibrationSource(ForecastSource):
                     versions=dict(opened.versions),
                     data={"file": data.file, "rows": data.rows, "first": data.first, "last": data.last},
                     metrics={},
-                    reason=opened.recalibrator.selection_.reason,
+                    reason=opened.selection.reason,
                 )
             ],
             "takes_tables": True,
@@ -648,7 +648,7 @@ class RecalibrationSource(ForecastSource):
         """The forecast of that name."""
         if name not in (_CORRECTED, _RAW):
             raise RequestError("forecast", f"there is no forecast {shown(name)}; there are {_CORRECTED}, {_RAW}")
-        state = self.opened.recalibrator.state_
+        state = self.opened.state
         members, weights = given.members, given.weights
         if name == _CORRECTED:
             if state.models:
@@ -665,7 +665,7 @@ class RecalibrationSource(ForecastSource):
         return self.opened.about.alarms if name == _CORRECTED else ()
 
     def _title(self, name: str) -> str:
-        candidate = candidate_title(self.opened.recalibrator.selection_.selected.name)
+        candidate = candidate_title(self.opened.selection.selected.name)
         return "As it came" if name == _RAW else f"Corrected ({candidate})"
 
 
@@ -678,9 +678,9 @@ def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSe
     judged = opened.judged
     return RecalibrationSource(
         settings=settings,
-        cost=opened.recalibrator.cost,
+        cost=opened.cost,
         cost_spec=opened.cost_spec,
-        targets=opened.recalibrator.state_.targets,
+        targets=opened.state.targets,
         outcome_scale=1.0 if judged is None else float(judged.values("outcome").std()) or 1.0,
         notes=opened.notes,
         name=folder.resolve().name,

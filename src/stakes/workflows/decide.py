@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from stakes.costs.parameter_column import RangedParameter, ranged_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastFormat
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
-from stakes.data.tables.files import read_table, write_table
+from stakes.data.tables.files import CsvOptions, read_table, write_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left_out_notes
 from stakes.data.tables.time_axis import Times
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from stakes.artifacts.fits import AboutFit, Bundle
     from stakes.artifacts.folder import FittedSpan
+    from stakes.artifacts.recalibrations import Recalibration
     from stakes.workflows.panels import DecidedPanel
 
 
@@ -373,6 +374,23 @@ def decide_with(
         from stakes.workflows.panels import decide_panel
 
         return decide_panel(opened, data, out, levels, last)
-    from stakes.workflows.recalibrate import decide_recalibrated
-
     return decide_recalibrated(opened, data, cost, levels, last, **csv)
+
+
+def decide_recalibrated(
+    opened: "Recalibration",
+    forecasts: Path,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    **csv: Unpack[CsvOptions],
+) -> DecidedCases:
+    """The actions for new forecasts, corrected by what was learned from past ones."""
+    from stakes.data.forecasts.reading import read_new  # not needed by a fit
+
+    given, built = read_new(opened.layout, forecasts, **csv), opened.cost
+    given = given.rows(newest_cases(given.index)) if last else given
+    members, weights = opened.state.corrected(given)
+    told = () if cost is None else opened.cost_spec.outcome_notes(built, given.targets)
+    decided = decided_cases(given, built, opened.cost_spec, levels, members, weights, told)
+    return replace(decided, notes=(*opened.notes, *decided.notes))

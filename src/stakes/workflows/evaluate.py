@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from stakes.costs.cost import Cost, outcome_total, user_cost_errors
 from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
-from stakes.data.tables.files import read_table
+from stakes.data.tables.files import CsvOptions, read_table
 from stakes.data.tables.layout import TableCases, left_out_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import (
@@ -27,6 +27,7 @@ from stakes.evaluation.case_metrics import (
     JudgedParts,
     WorthAtValue,
     constant_notes,
+    ensemble_metrics,
     hindsight_note,
     infeasible_notes,
     infeasible_today_notes,
@@ -42,10 +43,11 @@ from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.reports.comparison import BY_FORECAST, BY_OUTCOME
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
-from stakes.workflows.decide import Told, part_of_fit_notes, ranged_cost, unlike_fit_notes
+from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost, unlike_fit_notes
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
+    from stakes.artifacts.recalibrations import Recalibration
     from stakes.forecasting.panel_forecaster import PanelEvaluation
 
 Floats = NDArray[np.float64]
@@ -317,8 +319,6 @@ def evaluate_with(
     words, told = ranged_cost(folder, cost)
     opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
     if opened.kind == "recalibration":
-        from stakes.workflows.recalibrate import evaluate_recalibrated
-
         return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
     if opened.kind == "panel":
         from stakes.workflows.panels import evaluate_panel
@@ -328,3 +328,54 @@ def evaluate_with(
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
     table, sha256 = read_table(data, **csv), content_digest(data)
     return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, told)
+
+
+def evaluate_recalibrated(
+    opened: "Recalibration",
+    forecasts: Path,
+    outcomes: Path | None,
+    cost: str | None,
+    block: int | None = None,
+    baseline_action: str | None = None,
+    **csv: Unpack[CsvOptions],
+) -> Evaluation:
+    """What the corrected forecasts were worth, the forecasts as they came and today's action beside them."""
+    from stakes.data.forecasts.reading import read_new  # not needed by a fit
+
+    today = opened.layout.today if baseline_action is None else tuple(map(str.strip, baseline_action.split(",")))
+    layout = replace(opened.layout, today=today)
+    given = read_new(layout, forecasts, outcomes, judged=True, cost=opened.cost, **csv)
+    metrics = _metrics(opened, given)
+    block = block_length(len(given), given.times, block or opened.about.settings.block)
+    known = {each.sha256 for each in opened.about.data}
+    same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
+    told = () if cost is None else opened.cost_spec.outcome_notes(opened.cost, given.targets)
+    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
+    each_site = given.sites is not None
+    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site)}")
+    notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
+    judged = evaluated(metrics, block, opened.cost_spec, notes, each_site)
+    cases = judged.cases.rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
+    return replace(judged, cases=cases)
+
+
+def _metrics(opened: "Recalibration", given: ForecastSet) -> CaseMetrics:
+    """Of the corrected forecasts, with those as they came in the place of weight 0."""
+    assert given.outcomes is not None
+    cost, seen = opened.cost, given.outcome_table
+    members, weights = opened.state.corrected(given)
+    raw_weights = np.ones(1) if given.is_point else given.weights
+    with user_cost_errors(cost):
+        corrected = CaseMetrics.of_ensemble(
+            members, seen, cost, given.today, _weights_of(members, weights), given.sites
+        )
+        raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
+    raw = {name: values[~corrected.infeasible.to_numpy()] for name, values in raw.items()}
+    ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
+    beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
+    return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
+
+
+def _weights_of(members: Floats, weights: Floats | None) -> Floats | None:
+    """Those of the members; a single one, of which nothing else has a score, weighs all."""
+    return np.ones(1) if weights is None and members.shape[1] == 1 else weights

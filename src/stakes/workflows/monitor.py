@@ -170,7 +170,7 @@ def _newer(given: ForecastSet, last: str | None) -> tuple[NDArray[np.int64], tup
 def _errors(opened: Recalibration, given: ForecastSet, newer: NDArray[np.int64]) -> SeenErrors:
     if not len(newer):
         return SeenErrors(np.empty(0), np.empty(0))
-    chosen, cost = given.rows(newer), opened.recalibrator.cost
-    members, weights = opened.recalibrator.state_.corrected(chosen)
+    chosen, cost = given.rows(newer), opened.cost
+    members, weights = opened.state.corrected(chosen)
     with user_cost_errors(cost):
         return judge_correction(chosen, members, cost, weights=weights).errors

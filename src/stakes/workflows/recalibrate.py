@@ -1,14 +1,12 @@
 """From past forecasts and what happened to a corrected forecast in a folder, and what it decides for new ones."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_manifest
 from stakes.artifacts.recalibrations import (
@@ -22,20 +20,14 @@ from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastLayout
-from stakes.data.forecasts.reading import read_new, read_past
-from stakes.data.tables.columns import newest_cases
+from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.files import CsvOptions
 from stakes.errors import SettingError, StakesError, names_text
 from stakes.evaluation.case_metrics import (
-    CaseMetrics,
-    constant_notes,
-    ensemble_metrics,
-    hindsight_note,
-    part_by_part,
     todays_cost,
     todays_notes,
 )
-from stakes.evaluation.intervals import block_length, paired_difference
+from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.correction_candidates import past_parts
@@ -47,8 +39,7 @@ from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.text import count_text, number_text
-from stakes.workflows.decide import DecidedCases, decided_cases, overlap_notes
-from stakes.workflows.evaluate import Evaluation, evaluated, newer_sentence
+from stakes.workflows.evaluate import newer_sentence
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ class RecalibrateResult:
     @property
     def selection(self) -> ModelSelection:
         """What each candidate was worth."""
-        return self.recalibration.recalibrator.selection_
+        return self.recalibration.selection
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
@@ -165,7 +156,13 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     fingerprints = tuple(_fingerprint(path, given) for path in request.files)
     about = AboutRecalibration(request.settings, fingerprints, _span(given), said=(*notes, *new_notes))
     recalibration = Recalibration(
-        recalibrator=recalibrator, cost_spec=spec, layout=layout, about=about, judged=recalibrator.judged_
+        cost=cost,
+        state=recalibrator.state_,
+        selection=recalibrator.selection_,
+        cost_spec=spec,
+        layout=layout,
+        about=about,
+        judged=recalibrator.judged_,
     )
     comparison = None if recalibration.judged is None else comparison_of_recalibration(recalibration)
     alarms = () if comparison is None else warning_sentences(comparison)
@@ -233,72 +230,3 @@ def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet)
     new = judged.values("cost", "corrected")[newer]
     change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))
     return newer_sentence("correction", "one", new, paid, change, result.recalibration.cost_spec.unit)
-
-
-Floats = NDArray[np.float64]
-
-
-def decide_recalibrated(
-    opened: Recalibration,
-    forecasts: Path,
-    cost: str | None,
-    levels: Sequence[float],
-    last: bool = False,
-    **csv: Unpack[CsvOptions],
-) -> DecidedCases:
-    """The actions for new forecasts, corrected by what was learned from past ones."""
-    given, built = read_new(opened.layout, forecasts, **csv), opened.recalibrator.cost
-    given = given.rows(newest_cases(given.index)) if last else given
-    members, weights = opened.recalibrator.state_.corrected(given)
-    told = () if cost is None else opened.cost_spec.outcome_notes(built, given.targets)
-    decided = decided_cases(given, built, opened.cost_spec, levels, members, weights, told)
-    return replace(decided, notes=(*opened.notes, *decided.notes))
-
-
-def evaluate_recalibrated(
-    opened: Recalibration,
-    forecasts: Path,
-    outcomes: Path | None,
-    cost: str | None,
-    block: int | None = None,
-    baseline_action: str | None = None,
-    **csv: Unpack[CsvOptions],
-) -> Evaluation:
-    """What the corrected forecasts were worth, the forecasts as they came and today's action beside them."""
-    today = opened.layout.today if baseline_action is None else tuple(map(str.strip, baseline_action.split(",")))
-    layout = replace(opened.layout, today=today)
-    given = read_new(layout, forecasts, outcomes, judged=True, cost=opened.recalibrator.cost, **csv)
-    metrics = _metrics(opened, given)
-    block = block_length(len(given), given.times, block or opened.about.settings.block)
-    known = {each.sha256 for each in opened.about.data}
-    same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
-    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
-    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
-    each_site = given.sites is not None
-    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site)}")
-    notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
-    judged = evaluated(metrics, block, opened.cost_spec, notes, each_site)
-    cases = judged.cases.rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
-    return replace(judged, cases=cases)
-
-
-def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
-    """Of the corrected forecasts, with those as they came in the place of weight 0."""
-    assert given.outcomes is not None
-    cost, seen = opened.recalibrator.cost, given.outcome_table
-    members, weights = opened.recalibrator.state_.corrected(given)
-    raw_weights = np.ones(1) if given.is_point else given.weights
-    with user_cost_errors(cost):
-        corrected = CaseMetrics.of_ensemble(
-            members, seen, cost, given.today, _weights_of(members, weights), given.sites
-        )
-        raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
-    raw = {name: values[~corrected.infeasible.to_numpy()] for name, values in raw.items()}
-    ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
-    beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
-    return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
-
-
-def _weights_of(members: Floats, weights: Floats | None) -> Floats | None:
-    """Those of the members; a single one, of which nothing else has a score, weighs all."""
-    return np.ones(1) if weights is None and members.shape[1] == 1 else weights
