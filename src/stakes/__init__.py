@@ -48,6 +48,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.forecasting.panel_forecaster import PanelForecaster as PanelForecaster
     from stakes.forecasting.panels import PanelSettings as PanelSettings
     from stakes.forecasting.recalibrator import Recalibrator as Recalibrator
+    from stakes.forecasting.regressor import CostScorer as CostScorer
+    from stakes.forecasting.regressor import DecisionRegressor as DecisionRegressor
+    from stakes.forecasting.regressor import cost_scorer as cost_scorer
     from stakes.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.models.implicit import ImplicitModel as ImplicitModel
     from stakes.models.linear import LinearModel as LinearModel
@@ -94,9 +97,11 @@ _HOME = {
     "Cost": "costs.cost",
     "CostCheck": "actions.check_cost",
     "CostLossCost": "costs.scalar_costs",
+    "CostScorer": "forecasting.regressor",
     "DecisionAwareForecaster": "forecasting.forecaster",
     "DecisionAwareLoss": "scores.objective",
     "DecisionAwareObjective": "scores.objective",
+    "DecisionRegressor": "forecasting.regressor",
     "DecisionScore": "scores.decision_score",
     "DiffusionModel": "models.diffusion",
     "DiffusionSettings": "training.settings",
@@ -145,6 +150,7 @@ _HOME = {
     "compare": "evaluation.ensembles",
     "corrected_in_time": "forecasting.corrections",
     "cost_function": "programs.convex_actions",
+    "cost_scorer": "forecasting.regressor",
     "decide_array": "forecasting.array_decisions",
     "energy_score": "scores.scoring_rules",
     "evaluate": "evaluation.ensembles",

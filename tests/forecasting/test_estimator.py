@@ -437,7 +437,7 @@ def test_inputs_that_cannot_be_used(fitted: stakes.DecisionAwareForecaster) -> N
         forecaster().fit(features * 1e300, outcome)
     with pytest.raises(ShapeError, match="y must"):
         fitted.score(features, np.stack([outcome, outcome], 1))
-    with pytest.raises(SettingError, match="q must"):
+    with pytest.raises(SettingError, match="alpha must"):
         fitted.predict_quantiles(features, 1.2)
     times = np.datetime64("2020-01-01") + np.arange(20)
     with pytest.raises(ShapeError, match="times must"):

@@ -1,9 +1,12 @@
 """Tests of the estimator for forecasts that somebody else makes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refuses
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -42,6 +45,36 @@ def test_decisions_are_those_of_the_sample(fitted):
     assert members.shape == (400, 100, 1)
     expected = stakes.solve_action(COST, torch.from_numpy(members)).action[:, 0]
     np.testing.assert_array_equal(fitted.decide(biased(seed=2)[0]), expected.numpy())
+
+
+def test_quantiles_intervals_variance_and_mean_are_those_of_the_sample(fitted):
+    members, _ = biased(seed=3)
+    drawn = fitted.sample(members)[..., 0]
+    np.testing.assert_allclose(fitted.predict(members), drawn.mean(1))
+    np.testing.assert_allclose(fitted.predict_var(members), drawn.var(1))
+    ends = np.quantile(drawn, [0.1, 0.9], axis=1, method="hazen").T
+    np.testing.assert_allclose(fitted.predict_quantiles(members, [0.1, 0.9]), ends)
+    np.testing.assert_allclose(fitted.predict_interval(members, 0.8), ends)
+    refuses(SettingError, "coverage must lie between 0 and 1", fitted.predict_interval, members, 80)
+    refuses(SettingError, "alpha must be levels", fitted.predict_quantiles, members, [0.5, 2])
+
+
+def test_weighted_members_have_weighted_moments():
+    members, outcomes = biased(200, 3)
+    weights = np.array([1.0, 2.0, 3.0])
+    raw = stakes.Recalibrator(COST, decision_weights=(), test_fraction=0.0).fit(members, outcomes, weights=weights)
+    raw.state_ = replace(raw.state_, models=())  # corrects nothing
+    copies = members[:, [0, 1, 1, 2, 2, 2]]
+    np.testing.assert_allclose(raw.predict(members, weights=weights), copies.mean(1))
+    np.testing.assert_allclose(raw.predict_var(members, weights=weights), copies.var(1))
+
+
+def test_the_distribution_of_skpro_is_the_sample(fitted):
+    pytest.importorskip("skpro")
+    members, _ = biased(5, seed=3)
+    told = fitted.predict_proba(members)
+    np.testing.assert_allclose(told.mean().to_numpy()[:, 0], fitted.predict(members))
+    np.testing.assert_allclose(told.var().to_numpy()[:, 0], fitted.predict_var(members))
 
 
 def test_state_is_json_to_the_bit(fitted):

@@ -244,10 +244,12 @@ def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[
 
 
 def as_table(values: Any, name: str) -> Any:
-    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
+    """A table of any library, polars among them, as one of pandas, and so a DataArray (case, feature), or a Dataset of
+    variables along one dimension; all else as it is.
+    """
     xarray = sys.modules.get("xarray")  # who passes its objects has imported it
     if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
-        return values
+        return _as_pandas(values)
     import pandas as pd
 
     if isinstance(values, xarray.Dataset):
@@ -263,6 +265,25 @@ def as_table(values: Any, name: str) -> Any:
     if columns not in values.indexes:
         return values.values
     return pd.DataFrame(values.values, columns=values.indexes[columns])
+
+
+def _as_pandas(values: Any) -> Any:
+    """A table or column of polars, pyarrow or others as one of pandas, without an index; all else as it is."""
+    if type(values).__module__.partition(".")[0] in ("builtins", "numpy", "pandas", "torch"):
+        return values
+    import narwhals as nw
+
+    known = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    return known.to_pandas() if isinstance(known, nw.DataFrame | nw.Series) else values
+
+
+def like_given(table: "pd.DataFrame", given: Any) -> Any:
+    """A table of pandas as one of the library of another, which has no index."""
+    import narwhals as nw
+
+    columns = {str(name): table[name].to_numpy() for name in table}
+    backend = nw.from_native(given, eager_only=True).implementation
+    return nw.from_dict(columns, backend=backend).to_native()
 
 
 def outcome_names(values: Any, count: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost, has_part_of_each
+from stakes.data.case_table import as_table, like_given
 from stakes.data.forecasts.columns import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
@@ -70,10 +71,10 @@ def evaluate(
     return xr.Dataset(variables, attrs=about)
 
 
-def evaluate_table(
-    members: pd.DataFrame, outcome: pd.Series, cost: Cost, regions: Mapping[str, Region] | None = None
-) -> pd.DataFrame:
+def evaluate_table(members: Any, outcome: Any, cost: Cost, regions: Mapping[str, Region] | None = None) -> Any:
     """`evaluate` for tables: one row per case and one column per metric, quantiles as `quantile_0.02` and so on.
+
+    Tables of pandas, polars and others go in, and one of the same kind comes out.
 
     Args:
         members: The ensemble, one row per case and one column per member.
@@ -81,6 +82,7 @@ def evaluate_table(
         cost: What a decision costs.
         regions: Parts of the outcomes by name, as for `evaluate`.
     """
+    given_table, members, outcome = members, as_table(members, "members"), as_table(outcome, "outcome")
     named = named_quantiles([str(column) for column in members.columns])
     if named and not may_be_members(named):
         raise ShapeError(
@@ -98,7 +100,7 @@ def evaluate_table(
     columns |= {f"quantile_{level}": metrics["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
     table = pd.DataFrame(columns, index=wanted)
     table.attrs = dict(metrics.attrs)
-    return table
+    return table if members is given_table else like_given(table, given_table)
 
 
 def compare(

@@ -30,6 +30,7 @@ from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.forecasting.member_answers import member_quantiles
 from stakes.scores.decision_score import case_parts, mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
@@ -219,11 +220,7 @@ def _quantiles(
     values = _numbers(samples if several else outcome_total(cost, samples), double)  # (n, M) or (n, M, D)
     if not levels:
         return np.empty((len(samples), 0, *values.shape[2:]))
-    if weights is None:
-        return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
-    shares = weights.numpy().reshape(*weights.shape, *[1] * (values.ndim - 2))
-    shares = np.broadcast_to(shares, values.shape)
-    return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
+    return member_quantiles(values, levels, None if weights is None else weights.numpy())
 
 
 def _within_bounds(cost: Cost, action: Tensor) -> Floats:

@@ -3,7 +3,7 @@
 It needs neither the estimator that fitted it nor anything that trains, and is what a folder is loaded as.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.models.ensemble import pooled_parts
 from stakes.scores.decision_score import climatology_actions, realised_costs
 from stakes.scores.scoring_rules import energy_score
@@ -167,7 +168,7 @@ class ForecastState:
         return ParameterColumn(self.ranged, self.conditioned)
 
 
-class ForecastAnswers(ABC):
+class ForecastAnswers(MemberAnswers):
     """What a fitted forecast answers, by itself or within the estimator that fitted it.
 
     Where the cost has a range, `cost_parameters` says which decision maker each row belongs to.
@@ -181,6 +182,18 @@ class ForecastAnswers(ABC):
     def _table(self, X: Any) -> Any:
         """Features (n, F), checked as the estimator does."""
         return X
+
+    def _member_parts(self, X: Any, **beside: Any) -> Iterator[MemberPart]:
+        """Members of the rows, some after the other; `cost_parameters` may stand beside them."""
+        if unknown := set(beside) - {"cost_parameters"}:
+            raise TypeError(f"there is no {', '.join(sorted(unknown))} beside features, only cost_parameters")
+        forecast = self.forecast
+        features = forecast.features(self._table(X), beside.get("cost_parameters"))
+        return ((part.numpy(), None) for _, part in forecast.drawn(features))
+
+    @property
+    def _single_output(self) -> bool:
+        return self.forecast.state.single_output
 
     # What follows from members
 
@@ -198,36 +211,6 @@ class ForecastAnswers(ABC):
         forecast = self.forecast
         features = forecast.features(self._table(X), cost_parameters)
         return np.concatenate([part.numpy() for _, part in forecast.drawn(features, members=members)])
-
-    def predict(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """The mean of the forecast, shaped as y.
-
-        Args:
-            X: Features (n, F) of new rows.
-            cost_parameters: As in `sample`.
-        """
-        forecast = self.forecast
-        features = forecast.features(self._table(X), cost_parameters)
-        parts = [part.double().mean(1).numpy() for _, part in forecast.drawn(features)]
-        return forecast.as_outcome(np.concatenate(parts))
-
-    def predict_quantiles(self, X: Any, q: ArrayLike, *, cost_parameters: CostParameters | None = None) -> Floats:
-        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes.
-
-        Args:
-            X: Features (n, F) of new rows.
-            q: Their levels (Q,), between 0 and 1.
-            cost_parameters: As in `sample`.
-        """
-        levels, forecast = np.atleast_1d(np.asarray(q, dtype=np.float64)), self.forecast
-        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
-            raise SettingError(f"q must be levels between 0 and 1, got {q!r}")
-        features = forecast.features(self._table(X), cost_parameters)
-        parts = [
-            np.quantile(part.double().numpy(), levels, axis=1, method="hazen").swapaxes(0, 1)
-            for _, part in forecast.drawn(features)
-        ]
-        return forecast.as_outcome(np.concatenate(parts))
 
     def solve(self, X: Any, *, cost_parameters: CostParameters | None = None) -> Decisions:
         """The action of least expected cost for each row, what it is expected to cost, and whether it is certified.
@@ -459,10 +442,6 @@ class FittedForecast(ForecastAnswers):
         column = self.state.parameter_column
         constant = climatology_actions(self.state.climatology_action, column, rows.features).to(rows.outcome)
         return np.asarray(self.cost_of(rows.features)(constant, rows.outcome).double().numpy())
-
-    def as_outcome(self, values: Floats) -> Floats:
-        """Values (..., D) shaped as y."""
-        return values[..., 0] if self.state.single_output else values
 
 
 def _numbers(values: Any, name: str) -> Floats:

@@ -1,6 +1,6 @@
 """The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -26,6 +26,7 @@ from stakes.evaluation.selection import ModelSelection
 from stakes.forecasting.correction_candidates import CorrectionSelection, SelectionProgress
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.decisions import Decisions, solve_decisions, untrained_decision
+from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 from stakes.training.weight_search import one_thread
@@ -130,7 +131,7 @@ class RecalibratorParameters(RecalibratorSettings):
     cost: Cost
 
 
-class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
+class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # type: ignore[misc]
     """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
 
     It selects among these candidates (`stakes.evaluation.selection`): the forecast as it came; its bias and spread
@@ -244,15 +245,24 @@ class Recalibrator(RecalibratorParameters, BaseEstimator):  # type: ignore[misc]
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
+        members, weights = zip(*self._member_parts(X, **beside), strict=True)
+        shared = None if weights[0] is None else torch.from_numpy(weights[0])
+        return solve_decisions(self.cost, map(torch.from_numpy, members), double=True, weights=shared)
+
+    def _member_parts(self, X: Any, **beside: Any) -> Iterator[MemberPart]:
+        """Corrected members of the cases, some after the other."""
         given = self._known(X, None, beside)
-        parts = (
-            self.state_.corrected(given.rows(slice(first, first + _AT_ONCE)))
-            for first in range(0, len(given), _AT_ONCE)
-        )
-        shared = None if self.state_.models or given.weights is None else torch.from_numpy(given.weights)
-        return solve_decisions(
-            self.cost, (torch.from_numpy(part.members) for part in parts), double=True, weights=shared
-        )
+        for first in range(0, len(given), _AT_ONCE):
+            yield self.state_.corrected(given.rows(slice(first, first + _AT_ONCE)))
+
+    @property
+    def _single_output(self) -> bool:
+        return len(self.state_.targets) == 1
+
+    @property
+    def target_names_(self) -> tuple[str, ...]:
+        """The names of the outcomes."""
+        return self.state_.targets
 
     def decide(self, X: Any, **beside: Any) -> Floats:
         """The action of least expected cost for each case: (N,), or (N, A) where an action has A > 1 parts.
