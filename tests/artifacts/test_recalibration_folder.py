@@ -35,7 +35,7 @@ def changed(folder: Path, name: str, **values: Any) -> None:
 
 
 def test_a_saved_recalibration_decides_without_what_trains_and_draws(recalibrated: Path, tmp_path: Path) -> None:  # noqa: F811
-    past_forecasts().to_csv(tmp_path / "new.csv")
+    past_forecasts(start="2021-01-01").to_csv(tmp_path / "new.csv", index=False)
     heavy = ("sklearn", "scipy.stats", "matplotlib", "stakes.forecasting.recalibrator", "stakes.training.trainer")
     code = (
         "import sys; from stakes.cli import main; code = main(['decide', *sys.argv[1:], '--quiet']); "
