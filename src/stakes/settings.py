@@ -263,7 +263,7 @@ def _join(where: str, key: str) -> str:
 
 
 def _with_place(message: str, where: str, names: Iterable[str]) -> str:
-    """A message that begins with the name of a field, as the house has them, with the place in front."""
+    """A message that begins with the name of a field, as all messages do, with the place in front."""
     if not where:
         return message
     return f"{where}.{message}" if re.split(r"\W", message, maxsplit=1)[0] in names else f"{where}: {message}"

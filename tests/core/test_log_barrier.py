@@ -22,7 +22,7 @@ from stakes import (
     StorageCost,
     optimal_action,
 )
-from stakes.actions.solve import walled
+from stakes.actions.solve import with_log_barrier
 from stakes.errors import SettingError
 from stakes.programs.scenario_program import central_point
 
@@ -38,7 +38,7 @@ def members(seed: int = 0) -> Tensor:
     return torch.rand(6, 9, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def action_between_walls(cost: ProtectionCost, samples: Tensor, height: Tensor) -> Tensor:
+def action_with_log_barrier(cost: ProtectionCost, samples: Tensor, height: Tensor) -> Tensor:
     """By bisection of the slope, which only rises."""
     low, high = (torch.full_like(samples[:, 0, 0], bound) for bound in (cost.lower, cost.upper))
     left, right = low.clone(), high.clone()
@@ -62,8 +62,8 @@ def test_the_smoothed_gradient_is_that_of_the_barrier(kind: str) -> None:
         return cost(action[..., None], samples.movedim(-2, 0)).mean(0)
 
     bounds = tuple(torch.full((6,), bound, dtype=torch.float64) for bound in (cost.lower, cost.upper))
-    height = walled(cost, expected_cost, bounds, 0.01).height  # type: ignore[arg-type]
-    before, after = (action_between_walls(cost, samples + step * direction, height) for step in (-1e-5, 1e-5))
+    height = with_log_barrier(cost, expected_cost, bounds, 0.01).height  # type: ignore[arg-type]
+    before, after = (action_with_log_barrier(cost, samples + step * direction, height) for step in (-1e-5, 1e-5))
     torch.testing.assert_close(slope, (after - before) / 2e-5, rtol=1e-3, atol=1e-6)
 
 
@@ -112,7 +112,7 @@ def smooth_action(program: ScenarioProgram, samples: Tensor, smoothing: float) -
 
 
 def difference(program: ScenarioProgram, samples: Tensor, direction: Tensor, smoothing: float) -> Tensor:
-    """Of actions between walls; the unit, that of the largest outcome, must not change."""
+    """Of actions with a log barrier; the unit, that of the largest outcome, must not change."""
     before, after = (smooth_action(program, samples + step * direction, smoothing) for step in (-1e-5, 1e-5))
     return (after - before) / 2e-5
 
@@ -153,7 +153,7 @@ def test_of_any_program() -> None:
     torch.testing.assert_close(slope, difference(program, large, direction, 0.01), rtol=1e-4, atol=1e-7)
 
 
-def test_walls_that_are_low_leave_the_exact_action() -> None:
+def test_a_low_barrier_leaves_the_exact_action() -> None:
     program = PROGRAMS["quadratic schedule"].program(5)
     exact = program.solve(MEMBERS).action
     far = [float((smooth_action(program, MEMBERS, each) - exact).abs().max()) for each in (1e-1, 1e-3, 1e-8)]

@@ -338,8 +338,8 @@ def optimal_action(
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
         solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
-            `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient of the action between walls,
-            which the bounds do not block.
+            `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient with a log barrier, which
+            the bounds do not block.
         weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter, and no
             gradient goes to them. None where all count alike. A closed form that takes no `weights` is passed over for
             a solver.
@@ -361,7 +361,7 @@ def optimal_action(
         if (vector := vector_cost(cost)) is not None:
             return vector.best_action(samples, weights, solver).to(samples.dtype)
         if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
-            return _between_walls(cost, samples, weights, solver.smoothing, thorough)
+            return _with_barrier_gradient(cost, samples, weights, solver.smoothing, thorough)
         exact = samples.double() if thorough and states_convexity(cost) else samples  # as `solve_action` does it
         closed_form = _closed_form(cost, exact, relative_weights(given, exact)) if solver is None else None
         if closed_form is not None:
@@ -376,11 +376,13 @@ def optimal_action(
         return with_gradient(action, samples, jacobian)[..., None]
 
 
-def _between_walls(cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool) -> Tensor:
-    """The best action with the gradient of the one between walls; its own where the search for that did not end."""
+def _with_barrier_gradient(
+    cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool
+) -> Tensor:
+    """The best action with the gradient of that with a log barrier; its own where the search for it did not end."""
     exact = optimal_action(cost, samples, weights=weights, check=False, thorough=thorough)
     with torch.no_grad():
-        solution, jacobian = solve_between_walls(cost, samples.detach(), weights, smoothing)
+        solution, jacobian = solve_with_log_barrier(cost, samples.detach(), weights, smoothing)
     smooth = with_gradient(exact[..., 0].detach(), samples, jacobian)[..., None]
     return torch.where((solution.converged & solution.interior)[..., None], smooth, exact)
 
@@ -464,7 +466,7 @@ def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor 
     return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None
 
 
-# The gradient by the implicit function theorem: at the minimum, or between smooth walls
+# The gradient by the implicit function theorem: at the minimum, or with a log barrier at the bounds
 
 _CURVATURE_FLOOR = 1e-4  # H must exceed this share of the curvature that the scan sees around the minimum
 
@@ -493,35 +495,37 @@ def solve_with_jacobian(
 
 
 @dataclass(frozen=True, eq=False)
-class WalledCost:
-    """A cost of one number between walls."""
+class BarrierCost:
+    """A cost of one number with a log barrier at its bounds."""
 
     cost: Cost  # the cost itself
-    bounds: tuple[Tensor, Tensor]  # where the walls stand, (...) each
+    bounds: tuple[Tensor, Tensor]  # where the barrier is infinite, (...) each
     height: Tensor  # what the logarithms of the distances are multiplied by, (...)
-    lower: Tensor  # what no best action falls below, (...): a share of the way from one wall to the other
+    lower: Tensor  # what no best action falls below, (...): a share of the way from one bound to the other
     upper: Tensor  # what no best action exceeds, (...)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost and that of the walls, (...)."""
+        """The cost and the barrier, (...)."""
         low, high = self.bounds
         level = action[..., 0]
         return self.cost(action, outcome) - self.height * ((level - low).log() + (high - level).log())
 
 
-def walled(cost: Cost, expected_cost: ExpectedCost, bounds: tuple[Tensor, Tensor], smoothing: float) -> WalledCost:
-    """The cost between walls."""
+def with_log_barrier(
+    cost: Cost, expected_cost: ExpectedCost, bounds: tuple[Tensor, Tensor], smoothing: float
+) -> BarrierCost:
+    """The cost with the barrier."""
     low, high = bounds
     width = high - low
     steepest = torch.maximum(slope_of(expected_cost, low).abs(), slope_of(expected_cost, high).abs())
-    # No slope between the bounds of a convex cost exceeds the steepest, which a wall at this distance outdoes.
+    # No slope between the bounds of a convex cost exceeds the steepest, which the barrier at this distance outdoes.
     least = 0.5 * smoothing / (1 + 2 * smoothing) * width
-    return WalledCost(cost, bounds, smoothing * width * steepest, low + least, high - least)
+    return BarrierCost(cost, bounds, smoothing * width * steepest, low + least, high - least)
 
 
-def solve_between_walls(
+def solve_with_log_barrier(
     cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float
 ) -> tuple[ActionSolution, Tensor]:
-    """The best action of each case between walls, and its Jacobian (..., M, D)."""
-    inside = walled(cost, expected_cost_of(cost, samples, weights), case_bounds(cost, samples), smoothing)
+    """The best action of each case with the barrier, and its Jacobian (..., M, D)."""
+    inside = with_log_barrier(cost, expected_cost_of(cost, samples, weights), case_bounds(cost, samples), smoothing)
     return solve_with_jacobian(inside, samples, weights, NewtonBisection())
