@@ -401,8 +401,8 @@ class InteriorPoint:
             the case.
         smoothing: None for the exact gradient, which limits that bind block. A number, such as 0.01, takes the gradient
             of the action with a log barrier at its limits (`stakes.programs.scenario_program`), every slack times its
-            price being that number in units of the case; actions and certificates stay exact. With it, a cost of one number
-            takes the gradient of its action with a log barrier (`stakes.actions.solve`), too.
+            price being that number in units of the case; actions and certificates stay exact. With it, a cost of one
+            number takes the gradient of its action with a log barrier (`stakes.actions.solve`), too.
         memory: About how many bytes a solve may take. A batch that needs more is solved in chunks, at least one case at
             a time; no answer depends on it. The gradient keeps the factors of all cases. None for 128 MiB on a CPU,
             where larger chunks take longer, and 1 GiB elsewhere.
