@@ -20,6 +20,7 @@ app = App(
         "stakes decide load new.csv --last",
         "stakes decide wind customers.csv --cost shortfall:penalty=@their_penalty",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
+        "stakes decide --members quantiles.csv --dependence past.csv --cost newsvendor:underage=9,overage=1,upper=99",
         "stakes decide --members big.nc --reduce 50 --cost imbalance:short=10,long=1,upper=150",
     ),
 )
@@ -35,12 +36,24 @@ def decide(
     *,
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     cost: flag.CostWords = None,
-    target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
+    target: Annotated[
+        str | None,
+        Parameter(
+            help="values of the members in a long table with several columns; or, with --dependence, past outcomes"
+        ),
+    ] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
     reduce: Annotated[
         int | None,
         Parameter(
             help="decide from so many weighted members in place of all, and say what that costs", show_default=False
+        ),
+    ] = None,
+    dependence: Annotated[
+        Path | None,
+        Parameter(
+            help="where --members are quantiles of several outcomes: past outcomes, best with past quantiles beside, "
+            "by whose errors scenarios of all outcomes together are made"
         ),
     ] = None,
     scenarios: Annotated[
@@ -71,6 +84,8 @@ def decide(
 
     require_writable(out, force, (*TABLE_FILES, *_GRIDS), inputs=(newdata, files.members))
     require_writable(scenarios, force, inputs=(newdata, files.members, out))
+    if dependence is not None and files.members is None:
+        raise SettingError("--dependence needs --members, of quantiles")
     if (reduce is not None and files.members is None) or (scenarios is not None and reduce is None):
         raise SettingError("--reduce needs --members, and --scenarios needs --reduce")
     levels = flag.numbers_of("quantiles", quantiles)
@@ -78,7 +93,7 @@ def decide(
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     if out is not None and out.name.lower().endswith(_GRIDS):
-        others = (folder, target, reduce) != (None, None, None) or last
+        others = (folder, target, reduce, dependence) != (None,) * 4 or last
         print_notes(_write_grid(files, cost, levels, out, others), quiet)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
@@ -100,7 +115,11 @@ def decide(
         from stakes.workflows.decide import decide_members
 
         spec = _cost(cost)
-        given = files.read(target, spec.build())
+        given = files.read(None if dependence else target, spec.build(), joint=dependence is not None)
+        if dependence is not None:
+            from stakes.workflows.dependence import put_together
+
+            given = put_together(given, dependence, files.format, flag.names(target), **files.csv)
         result = decide_members(given, spec, levels, last, reduce=reduce, scenarios=scenarios)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)

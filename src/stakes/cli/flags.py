@@ -228,6 +228,7 @@ class _FormatFlags:
         outcomes: Path | None = None,
         today: str | None = None,
         points: bool = False,
+        joint: bool = False,
         members: Path | None = None,
     ) -> "ForecastSet":
         """The forecast that is given, for this cost, with the outcomes where there is a file of them."""
@@ -238,7 +239,7 @@ class _FormatFlags:
         layout = ForecastLayout(
             **settings_of(self, ForecastFormat), outcomes=names(target), today=names(today), own_file=True
         )
-        return read_members(layout, path, outcomes, cost=cost, points=points, **self.csv)
+        return read_members(layout, path, outcomes, cost=cost, points=points, joint=joint, **self.csv)
 
 
 _MEMBERS = Annotated[

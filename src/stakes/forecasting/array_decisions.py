@@ -124,7 +124,10 @@ def _of_quantiles(
 ) -> tuple[_Floats, torch.Tensor]:
     """Members (n, M, D) and their weights (M,)."""
     if quantiles.shape[2] > 1 and not is_separable(cost):
-        raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
+        raise ShapeError(
+            "quantiles of several sites do not say how these move together; one decision needs members, or "
+            "`stakes decide --dependence PAST`, which puts them together as past errors went"
+        )
     if number not in forecast.coords:
         raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
     given = forecast[number].values.astype(np.float64).tolist()

@@ -28,6 +28,20 @@ def vector_ranks(errors: Floats, weight: Floats | None = None) -> Ranks:
     return _ranks(errors)
 
 
+def error_places(members: Floats, weights: Floats, outcomes: Floats) -> Floats:
+    """Where outcomes (N, D) lie among weighted members (N, M, D): the share below them, those equal by half."""
+    shares = (weights / weights.sum())[:, None]
+    below, equal = ((compared(members, outcomes[:, None]) * shares).sum(1) for compared in (np.less, np.equal))
+    return np.asarray(below + equal / 2)
+
+
+def quantiles_at(members: Floats, weights: Floats, count: int) -> Floats:
+    """So many equally likely members (N, K, D) of weighted ones that ascend, (N, M, D)."""
+    levels = (np.arange(count) + 0.5) / count
+    totals = np.cumsum(weights / weights.sum())
+    return members[:, np.minimum(np.searchsorted(totals, levels), len(weights) - 1)]
+
+
 def reordered(members: Floats, ranks: Ranks) -> Floats:
     """The members (N, M, D) of every case in the order of the error vectors: M of these, or each several times.
 

@@ -67,19 +67,21 @@ def read_members(
     *,
     cost: Cost | None = None,
     points: bool = False,
+    joint: bool = False,
     **csv: Unpack[CsvOptions],
 ) -> ForecastSet:
     """Forecasts to decide from, or to judge by a file of outcomes, in the order of their file.
 
     A case that lacks a member or an outcome is left out; the notes say so, and what was found. A single member a case
-    is judged where `points` says that its costs are all that is asked for.
+    is judged where `points` says that its costs are all that is asked for. Quantiles of several outcomes are read where
+    `joint` says that they are put together then.
     """
     require_one_of("read_as", layout.read_as, get_args(ReadAs))
     source = _opened(forecasts, layout, csv)
     seen = None if outcomes is None else _opened(outcomes, layout, csv)
     forecast, rows = _forecast(layout, source, seen, cost)
     layout = _together_if_one(layout, forecast)
-    forecast = _of_one_decision(layout, forecast, source.name, cost)
+    forecast = forecast if joint else _of_one_decision(layout, forecast, source.name, cost)
     outcome_rows = None
     if seen is None:
         _require_targets(layout, forecast, source.name)
@@ -297,6 +299,7 @@ def _of_one_decision(layout: ForecastLayout, forecast: ForecastValues, name: str
         raise TableError(
             f"{name} has quantiles of {len(forecast.targets)} sites, {listed(forecast.targets)}: they do not say how "
             "sites move together, which one decision about all of them depends on, as members that belong together do; "
+            "--dependence PAST of `stakes decide` puts them together as past errors went, "
             f"--sites each decides for each by itself, --sites {forecast.targets[0]} for one"
         )
     note = (
