@@ -8,6 +8,11 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
+from stakes.service.schemas import DecideRequest
+from stakes.service.server import ServiceSettings
+from stakes.service.service import Service
+from stakes.service.sources import open_source
+
 COMMANDS = (["decide", "load", "new.csv", "--out", "a.csv"], ["evaluate", "load", "new.csv", "--cases", "a.csv"])
 
 
@@ -101,6 +106,16 @@ def test_folders_and_tables_that_cannot_be_used(fault, words: list[str]) -> None
     message = fault()
     assert message in complaint(*words)
     assert not Path("a.csv").exists()
+
+
+def test_what_test_cases_said_against_a_fit_is_told_wherever_it_decides() -> None:
+    said = "Take care: the forecast underestimates the cost of its decisions."
+    changed("about", json.loads(Path("load/bundle.json").read_text())["payload"]["about"] | {"alarms": [said]})
+    for words in COMMANDS:
+        assert f"note: {said.removesuffix('.')}\n" in called(*words, "--force")[2]
+    source = open_source([Path("load")], None, ServiceSettings())
+    request = DecideRequest(features=[[10.0] * len(source.model()["features"])])
+    assert said.removesuffix(".") in Service(source).decide(request).notes
 
 
 def test_a_report_needs_an_evaluation() -> None:

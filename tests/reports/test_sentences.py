@@ -62,6 +62,14 @@ def test_the_headline_says_what_to_do_and_what_it_saves() -> None:
     assert "from that of today's action (known in 297 cases) [" in headline(full())
 
 
+def test_several_models_are_advised_to_a_fit_with_one() -> None:
+    told = invented_fit(cases=300, weight=0.0)
+    for models, advised in ((1, True), (4, False)):
+        (sentence,) = warning_sentences(replace(told, settings={"ensemble": models}))
+        assert sentence.startswith("Take care: the forecast underestimates")
+        assert ("--ensemble" in sentence) == advised
+
+
 def test_costs_are_told_per_case_in_all_and_per_year() -> None:
     told = invented_recalibration(today=None)
     raw, paid = told.reference.cost.mean(), told.selected.cost.mean()
