@@ -17,14 +17,24 @@ With `--until` the time after is left out, for choices on validation data.
 
 import argparse
 import json
+import resource
+import subprocess
+import sys
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
 
 from benchmarks.timing import processor
+from stakes import AllocationCost, PanelForecaster
+from stakes.actions.solve import solve_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.records import load_record
 from stakes.data.tables.panels import Panel, PanelCases, PanelLayout
@@ -214,10 +224,161 @@ def against(name: str, task: Task, seeds: int) -> dict[str, Any]:
     return found
 
 
+def margins(seeds: int) -> dict[str, Any]:
+    """A margin and a waste for each series; rivals are one quantile model for each of five groups of ratios."""
+    import lightgbm
+
+    table = bakery()
+    random = np.random.default_rng(0)
+    keys = table[["shop", "product"]].drop_duplicates(ignore_index=True)
+    ratio = np.exp(random.uniform(0.0, np.log(20.0), len(keys)))
+    keys = keys.assign(waste=random.uniform(0.5, 2.0, len(keys)).round(2)).assign(ratio=ratio)
+    keys["margin"] = (keys["waste"] * keys["ratio"]).round(2)
+    table = table.merge(keys.drop(columns="ratio"), on=["shop", "product"])
+    layout = replace(BAKERY, parameters=("margin", "waste"))
+    task = Task(table, layout, "2018-09-01", "newsvendor:underage=@margin,overage=@waste")
+    runs = [ours(task, seed) for seed in range(seeds)]
+    cases, paid = runs[0][1], np.mean([run[2] for run in runs], axis=0)
+    known = task.known()
+    train = gather(known, known.scale(), known.first_with_history, known.last + 1, PanelSettings(most_rows=10**9))
+
+    def rows(own: PanelCases) -> np.ndarray:
+        return np.concatenate([own.features, own.words], 1)
+
+    def level(own: PanelCases) -> np.ndarray:
+        return own.parameters["margin"] / (own.parameters["margin"] + own.parameters["waste"])
+
+    edges = np.quantile(level(train), [0.2, 0.4, 0.6, 0.8])
+    groups, asked = np.searchsorted(edges, level(train)), np.searchsorted(edges, level(cases))
+    action, began = np.empty(len(cases)), time.perf_counter()
+    for place in range(5):
+        own = groups == place
+        model = lightgbm.LGBMRegressor(
+            objective="quantile",
+            alpha=float(level(train)[own].mean()),
+            n_estimators=300,
+            learning_rate=0.05,
+            verbosity=-1,
+            n_jobs=1,
+        )
+        width = train.features.shape[1]
+        words = list(range(width, width + train.words.shape[1]))
+        scaled = train.outcome / train.level
+        model.fit(rows(train), scaled, sample_weight=train.level, categorical_feature=words)
+        action[asked == place] = model.predict(rows(cases)[asked == place]) * cases.level[asked == place]
+    seconds = time.perf_counter() - began
+    other = realised(task.spec, np.maximum(action, 0), cases)
+    return {
+        "task": "own margins",
+        "ours": float(paid.mean()),
+        "by seed": [run[3] for run in runs],
+        "five quantile models, scaled": {
+            "mean": float(other.mean()),
+            "seconds": seconds,
+            "ours less this": list(time_difference(paid, other, cases.step)),
+        },
+    }
+
+
+def budget() -> dict[str, Any]:
+    """One budget a day for all series, nine tenths of what newsvendors ask for, and who shares it out."""
+    task = Task(bakery(), BAKERY, "2018-09-01")
+    fitted, cases, _, said = ours(task, 0)
+    places = fitted.places(task.panel.key_texts())
+    members = fitted.sample(cases, places[cases.series])
+    alone = decide_cases(task.spec, members, {}, False).action
+    shared, scaled, foresight, steps = [], [], [], np.unique(cases.step)
+    for step in steps:
+        rows = np.flatnonzero(cases.step == step)
+        own = cases.rows(rows)
+        amount = 0.9 * alone[rows].sum()
+        joint = torch.from_numpy(fitted.vectors(members[rows], places[own.series]))[None]
+        solved = solve_action(AllocationCost(short=3.0, long=1.0, budget=float(amount)), joint)
+        for found, action in (
+            (shared, solved.action[0, : len(rows)].numpy()),
+            (scaled, 0.9 * alone[rows]),
+        ):
+            found.append(realised(task.spec, action, own).sum())
+        foresight.append(3 * max(own.outcome.sum() - amount, 0))
+    order = np.arange(len(steps))
+    return {
+        "task": "one budget a day",
+        "days": len(steps),
+        "shared by our members": float(np.mean(shared)),
+        "scaled newsvendors": float(np.mean(scaled)),
+        "ours less this": list(time_difference(np.array(shared), np.array(scaled), order)),
+        "foresight": float(np.mean(foresight)),
+        "fit": said,
+    }
+
+
+def scale(counts: list[int], days: int) -> dict[str, Any]:
+    """Time and memory of simulated series, each count in a process of its own."""
+    found = []
+    for count in counts:
+        line = [sys.executable, "-m", "benchmarks.panel", "scale-one", "--series", str(count), "--days", str(days)]
+        told = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+        found.append(json.loads(told.splitlines()[-1]))
+        print(found[-1], flush=True)
+    return {"task": "scale", "days": days, "sizes": found}
+
+
+def scale_one(count: int, days: int) -> dict[str, Any]:
+    """A folder of simulated series, fitted and decided."""
+    with tempfile.TemporaryDirectory() as folder:
+        sales, began = Path(folder) / "sales", time.perf_counter()
+        sales.mkdir()
+        random = np.random.default_rng(0)
+        dates = np.datetime64("2024-01-01") + np.arange(days)
+        for first in range(0, count, 2000):
+            size = min(2000, count - first)
+            level = np.exp(random.normal(2.0, 1.0, size))
+            week = 1 + 0.3 * np.sin(2 * np.pi * (np.arange(days) / 7 + random.random(size)[:, None]))
+            demand = random.poisson(level[:, None] * week)
+            part = {
+                "series": pa.array(np.repeat([f"s{place:06}" for place in range(first, first + size)], days)),
+                "date": pa.array(np.tile(dates, size)),
+                "demand": pa.array(demand.ravel().astype(np.float32)),
+                "margin": pa.array(np.repeat(random.uniform(1, 5, size).astype(np.float32), days)),
+            }
+            pq.write_table(pa.table(part), sales / f"part-{first:06}.parquet")
+        wrote, began = time.perf_counter() - began, time.perf_counter()
+        forecaster = PanelForecaster(
+            "newsvendor:underage=@margin,overage=1",
+            target="demand",
+            series=["series"],
+            time="date",
+            lags=["0d", "6d", "13d", "27d"],
+            windows=["7d", "28d"],
+            leads=["1d"],
+            calendar=["weekday"],
+            threads=1,
+        ).fit(sales, hold_test=True)
+        fit, began = time.perf_counter() - began, time.perf_counter()
+        panel = forecaster.read(sales)
+        read, began, spent = time.perf_counter() - began, time.perf_counter(), time.process_time()
+        decided = sum(len(part) for part in forecaster.decided(panel, since=panel.last - 6))
+        seconds, spent = time.perf_counter() - began, time.process_time() - spent
+        assert forecaster.fitted_ is not None
+        return {
+            "series": count,
+            "rows": count * days,
+            "write s": round(wrote, 1),
+            "fit s": round(fit, 1),
+            "read s": round(read, 1),
+            "decided": decided,
+            "decided a second": round(decided / seconds),
+            "decided a second of one core": round(decided / spent),
+            "peak GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+            "cpu s": round(time.process_time(), 1),
+            "selected": forecaster.fitted_.state.candidate.name,
+        }
+
+
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "scale"])
+    parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "scale", "scale-one"])
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--until")
@@ -226,12 +387,24 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=400)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    table, layout, start = (bakery(), BAKERY, "2018-09-01")
-    if given.what == "walmart":
-        table, layout, start = (walmart(given.data), WALMART, "2012-05-01")
-    if given.until:
-        table = table[pd.DatetimeIndex(table["date"]) < pd.Timestamp(given.until)]
-    found = against(given.what, Task(table, layout, given.since or start), given.seeds)
+    torch.set_num_threads(1)
+    counts = [int(count) for count in given.series.split(",")]
+    if given.what == "scale-one":
+        print(json.dumps(scale_one(counts[0], given.days)))
+        return
+    if given.what in ("bakery", "walmart"):
+        table, layout, start = (bakery(), BAKERY, "2018-09-01")
+        if given.what == "walmart":
+            table, layout, start = (walmart(given.data), WALMART, "2012-05-01")
+        if given.until:
+            table = table[pd.DatetimeIndex(table["date"]) < pd.Timestamp(given.until)]
+        found = against(given.what, Task(table, layout, given.since or start), given.seeds)
+    else:
+        found = {
+            "margins": lambda: margins(given.seeds),
+            "budget": budget,
+            "scale": lambda: scale(counts, given.days),
+        }[given.what]()
     found["machine"] = processor()
     print(json.dumps(found, indent=1))
     if given.json:

@@ -28,6 +28,7 @@ from stakes.forecasting.panels import (
     FittedPanel,
     PanelSettings,
     decide_cases,
+    drawn_cases,
     judging_spec,
     realised,
     select_candidate,
@@ -36,6 +37,7 @@ from stakes.forecasting.panels import (
 )
 from stakes.text import duration_hours
 
+_AT_ONCE = 50_000  # cases, whose members are in memory
 _GROUPS = 30  # of a category, by which worth and calibration are told
 _LEAST_GROUP = 30  # cases
 
@@ -288,17 +290,20 @@ class PanelForecaster:
         self._check(panel)
         return panel
 
-    def decided(self, panel: Panel, last: bool = False, quantiles: Sequence[float] = ()) -> Iterator[pd.DataFrame]:
+    def decided(
+        self, panel: Panel, last: bool = False, quantiles: Sequence[float] = (), since: int = 0
+    ) -> Iterator[pd.DataFrame]:
         """The decisions, some series after the other; those of one budget all at once.
 
         Args:
             panel: What `read` made of new rows.
             last: As for `decide`.
             quantiles: Likewise.
+            since: The first step to decide for.
         """
         fitted, _ = self._fitted
         newest = panel.newest_outcome
-        first = newest + 1 if last else min(panel.history, newest + 1)
+        first = newest + 1 if last else max(since, min(panel.history, newest + 1))
         joint = judging_spec(self.cost) is not self.cost
         keys, found = fitted.places(panel.key_texts()), 0
         batches = [slice(0, panel.count)] if joint else panel.batches()
@@ -309,14 +314,15 @@ class PanelForecaster:
             if not len(cases):
                 continue
             found += len(cases)
-            members = fitted.sample(cases, keys[cases.series])
             if joint:
-                yield self._joint(panel, cases, members, keys)
+                yield self._joint(panel, cases, fitted.sample(cases, keys[cases.series]), keys)
                 continue
-            decisions = decide_cases(self.cost, members, cases.parameters, fitted.state.integer, quantiles)
-            table = self._labels(panel, cases)
-            made = decisions.table(pd.RangeIndex(len(cases))).drop(columns="index")
-            yield pd.concat([table, made], axis=1)
+            for start in range(0, len(cases), _AT_ONCE):
+                own = cases.rows(slice(start, start + _AT_ONCE))
+                members = fitted.sample(own, keys[own.series])
+                decisions = decide_cases(self.cost, members, own.parameters, fitted.state.integer, quantiles)
+                made = decisions.table(pd.RangeIndex(len(own))).drop(columns="index")
+                yield pd.concat([self._labels(panel, own), made], axis=1)
         if not found:
             raise TableError(
                 f"no case can be decided: the table ends at {panel.times(np.array([panel.last]))[0]} and no series has "
@@ -354,8 +360,7 @@ class PanelForecaster:
         keys, parts, own_cost = fitted.places(panel.key_texts()), [], judging_spec(self.cost)
         names = panel.key_texts()
         plain = fitted.constant()
-        for some in panel.batches():
-            cases = panel.cases(some, fitted.state.scale, first, end)
+        for cases in drawn_cases(panel, fitted.state.scale, first, end, self.settings):
             if not len(cases):
                 continue
             members = fitted.sample(cases, keys[cases.series])

@@ -1,7 +1,7 @@
 """One forecast for many series: a location and a scale in units of each series' level, and pooled errors as members."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -50,7 +50,7 @@ class PanelSettings:
         integer: take whole-number actions, the better neighbour of the best action
         test_fraction: share of the time, the last part, to judge by
         validation_fraction: share of the time before, its last part, by which a candidate is selected
-        most_rows: most cases to learn from, drawn evenly where there are more
+        most_rows: most cases to learn from, and to judge by, drawn evenly where there are more
         seed: of all that is random
         threads: of the trees; all cores by default
     """
@@ -356,14 +356,16 @@ def select_candidate(
 
 def gather(panel: Panel, scale: PanelScale, first: int, end: int, settings: PanelSettings) -> PanelCases:
     """The cases with an outcome at steps [first, end), no more than `most_rows`, drawn evenly."""
-    at = panel.at
+    return PanelCases.joined(list(drawn_cases(panel, scale, first, end, settings)))
+
+
+def drawn_cases(panel: Panel, scale: PanelScale, first: int, end: int, settings: PanelSettings) -> Iterator[PanelCases]:
+    """The same, some series after the other."""
+    at, random = panel.at, np.random.default_rng(settings.seed)
     there = int((panel.rows_known & (at >= first) & (at < end)).sum()) * len(panel.layout.leads)
     share = min(1.0, settings.most_rows / max(there, 1))
-    random, parts = np.random.default_rng(settings.seed), []
     for some in panel.batches():
-        cases = panel.cases(some, scale, first, end)
-        parts.append(cases if share == 1 else cases.rows(random.random(len(cases)) < share))
-    return PanelCases.joined(parts)
+        yield panel.cases(some, scale, first, end, drawn=(share, random))
 
 
 def money(spec: CostSpec, cases: PanelCases) -> Floats:

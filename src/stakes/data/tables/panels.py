@@ -347,11 +347,21 @@ class Panel:
         spans = (*self._steps(self.layout.lags, "lags"), *self._steps(self.layout.windows, "windows"), 0)
         return max(spans) + self.most_lead
 
-    def cases(self, some: slice, scale: PanelScale, first: int, end: int, *, upcoming: bool = False) -> PanelCases:
+    def cases(
+        self,
+        some: slice,
+        scale: PanelScale,
+        first: int,
+        end: int,
+        *,
+        upcoming: bool = False,
+        drawn: tuple[float, np.random.Generator] | None = None,
+    ) -> PanelCases:
         """The cases of some series whose target times are in steps [first, end).
 
         Those with an outcome; with `upcoming` every row that is not masked and issued when there were outcomes, and the
-        times after the last row that a lead reaches from there, of series that have not ended.
+        times after the last row that a lead reaches from there, of series that have not ended; `drawn` takes a share of
+        the rows at random.
         """
         lay = self.layout
         rows = slice(int(self.bounds[some.start]), int(self.bounds[some.stop]))
@@ -366,6 +376,8 @@ class Panel:
         if upcoming:
             wanted = np.ones(len(at), bool) if lay.mask is None else self.numbers[lay.mask][rows] != 0
         wanted = wanted & (at >= first) & (at < end)
+        if drawn is not None and drawn[0] < 1:
+            wanted &= drawn[1].random(len(wanted)) < drawn[0]
         own, steps = series[wanted] - some.start, at[wanted]
         leads = self._steps(lay.leads, "lead")
         parts = [(own, steps, np.full(len(own), lead, np.int64)) for lead in leads]
