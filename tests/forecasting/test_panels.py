@@ -318,3 +318,33 @@ def test_a_scale_of_newsvendors_is_kept_by_the_forecast() -> None:
     large = table.assign(demand=100 * table["demand"])
     small_orders, large_orders = (_fit(each).decide(each, last=True)["action"] for each in (table, large))
     np.testing.assert_allclose(large_orders, 100 * small_orders, rtol=1e-3)
+
+
+def test_the_service_answers_for_one_series_by_its_key(tmp_path: Path) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    from stakes.service.app import create_app
+    from stakes.service.server import ServiceSettings
+    from stakes.service.sources import open_source
+
+    table = sales(3)
+    table.to_parquet(tmp_path / "sales.parquet")
+    words = "--series shop,item --target demand --time date --lags 0d,6d --windows 7d --lead 1d --known promotion"
+    fit = ["fit", str(tmp_path / "sales.parquet"), *words.split(), "--cost", COST, "--quiet", "--model", "linear"]
+    assert main([*fit, "--out", str(tmp_path / "shops")]) == 0
+    loaded = load_panel(tmp_path / "shops").forecaster
+    app = create_app(open_source([tmp_path / "shops"], None, ServiceSettings()))
+    with testclient.TestClient(app, base_url="http://127.0.0.1") as client:
+        answer = client.post("/v1/series", json={"series": "s1/bread"}).json()
+        row = dict(zip(answer["columns"], answer["rows"][0], strict=True))
+        orders = loaded.decide(table, last=True).set_index(["shop", "item"])
+        assert row["action"] == pytest.approx(orders.loc[("s1", "bread"), "action"], rel=1e-6)
+        newer = "date,demand,promotion,margin,waste\n2024-04-30,31,0,9,1\n"
+        answer = client.post("/v1/series", json={"series": "s1/bread", "csv": newer}).json()
+        row = dict(zip(answer["columns"], answer["rows"][0], strict=True))
+        assert row["date"].startswith("2024-05-01")
+        assert row["margin"] == 9
+        unknown = client.post("/v1/series", json={"series": "s1/bred"})
+        assert unknown.status_code == 422
+        assert "did you mean 's1/bread'" in unknown.text
+        assert client.post("/v1/decide", json={"features": [[1.0]]}).status_code == 422
+        assert client.get("/v1/model").json()["targets"] == ["demand"]

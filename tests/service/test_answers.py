@@ -270,7 +270,7 @@ def test_cases_have_features_and_outcomes(client: httpx.Client) -> None:
 def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "pending": 0}
     paths = client.get("/openapi.json").json()["paths"]
-    asked = {"/v1/decide", "/v1/value", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table"}
+    asked = {"/v1/decide", "/v1/value", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table", "/v1/series"}
     assert asked | {"/v1/model", "/v1/cases", "/healthz"} == set(paths)
     assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
 

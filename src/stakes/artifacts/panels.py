@@ -33,7 +33,7 @@ from stakes.json_values import json_value
 from stakes.settings import from_plain
 from stakes.training.stored_models import load_tensors, save_tensors
 
-SERIES = "series.parquet"
+SERIES, NEWEST = "series.parquet", "evaluation/newest.parquet"
 _MOST_SERIES = 10**7
 _LARGEST_TREES = 2**28  # bytes, of a file
 _PARTS = ("location", "spread")

@@ -37,6 +37,7 @@ from stakes.forecasting.panels import (
 )
 from stakes.text import duration_hours
 
+_MOST_NEWEST = 5_000_000  # rows
 _AT_ONCE = 50_000  # cases, whose members are in memory
 _GROUPS = 30  # of a category, by which worth and calibration are told
 _LEAST_GROUP = 30  # cases
@@ -160,6 +161,7 @@ class PanelForecaster:
     Attributes:
         layout_: Which columns are what, with a step.
         fitted_: The forecast that decides, fitted to all rows.
+        newest_: The rows of every series that its next decision needs; None where these are very many.
         evaluation_: What the decisions were worth on the last part of the time, which that fit had not seen.
 
     >>> import numpy as np, pandas as pd, stakes
@@ -217,6 +219,7 @@ class PanelForecaster:
         self.layout_: PanelLayout | None = None
         self.fitted_: FittedPanel | None = None
         self.evaluation_: PanelEvaluation | None = None
+        self.newest_: pd.DataFrame | None = None
         self.notes_: tuple[str, ...] = ()
 
     @classmethod
@@ -230,7 +233,7 @@ class PanelForecaster:
         """
         own = cls.__new__(cls)
         own.cost, own.settings, own.layout = cost, PanelSettings(members=fitted.state.members), {}
-        own.layout_, own.fitted_, own.evaluation_, own.notes_ = layout, fitted, None, ()
+        own.layout_, own.fitted_, own.evaluation_, own.newest_, own.notes_ = layout, fitted, None, None, ()
         return own
 
     def fit(self, table: Any, *, hold_test: bool = False, say: Callable[[str], None] = lambda _: None) -> Self:
@@ -254,6 +257,7 @@ class PanelForecaster:
         fitted = train_panel(seen, self.cost, self.settings, cut, candidates, say)
         self.layout_, self.fitted_ = replace(layout, step=panel.step / 3600), fitted
         self.evaluation_ = self._evaluated(panel, cut, end)
+        self.newest_ = panel.newest_rows(_MOST_NEWEST)
         if not hold_test:
             say("training on all of the time, that to judge by included, for service")
             self.fitted_ = train_panel(panel, self.cost, self.settings, end, candidates, say)

@@ -186,6 +186,17 @@ class TableRequest(_Request):
     forecast: AskedForecast = "chosen"
 
 
+class SeriesRequest(_Request):
+    """One of many series, by its key."""
+
+    series: str = Field(max_length=1000, description="its key, the columns of the key with / between them")
+    csv: str | None = Field(
+        None, description="newer rows of the series, as for /v1/table; those of its key may be left out"
+    )
+    last: bool = Field(True, description="decide for the times after the newest outcome only")
+    quantiles: Quantiles = [0.1, 0.5, 0.9]
+
+
 class Certificate(BaseModel):
     """What is known of how good the action is."""
 

@@ -144,6 +144,10 @@ class Service:
             notes=[*drawn.notes, *notes],
         )
 
+    def series(self, request: schemas.SeriesRequest) -> schemas.TableAnswer:
+        """The decisions of one of many series, by its key, from its newest rows and those that are sent."""
+        return self._source.series(request)
+
     def model(self) -> schemas.ModelAnswer:
         """Features, targets, cost, forecasts and fits that are served."""
         settings = self._source.settings
@@ -168,7 +172,15 @@ class Service:
 
 QUESTIONS = {
     each.__name__: each
-    for each in (Service.decide, Service.value, Service.forecast, Service.curve, Service.parts, Service.table)
+    for each in (
+        Service.decide,
+        Service.value,
+        Service.forecast,
+        Service.curve,
+        Service.parts,
+        Service.table,
+        Service.series,
+    )
 }
 """What a worker answers, by name."""
 

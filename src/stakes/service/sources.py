@@ -119,15 +119,25 @@ class ForecastSource(ABC):
         """Cases that the forecast was judged by, where some were kept."""
         return schemas.CasesAnswer(cases=[], about="")
 
+    def series(self, request: schemas.SeriesRequest) -> schemas.TableAnswer:
+        """The decisions of one of many series."""
+        raise RequestError("series", "the forecast is of one series; a fit with --series has many")
+
 
 def open_source(folders: Sequence[Path], cost: str | None, settings: ServiceSettings) -> ForecastSource:
     """What is to be served: a fit, or two to compare, or a recalibrated forecast."""
     spec = None if cost is None else CostSpec.parse(cost)
     for folder in folders:
-        if read_manifest(folder).kind == "recalibration":
-            if len(folders) > 1:
-                raise SettingError(f"{folder} is a recalibrated forecast, which is served by itself, without a second")
-            return _open_recalibration(folder, spec, settings)
+        if (kind := read_manifest(folder).kind) == "fit":
+            continue
+        if len(folders) > 1:
+            what = "a recalibrated forecast" if kind == "recalibration" else "a forecast of many series"
+            raise SettingError(f"{folder} is {what}, which is served by itself, without a second")
+        if kind == "panel":
+            from stakes.service.panels import open_panel  # which has these sources
+
+            return open_panel(folder, spec, settings)
+        return _open_recalibration(folder, spec, settings)
     return _open_fits(folders, spec, settings)
 
 

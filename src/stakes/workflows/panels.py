@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stakes.artifacts.folder import DataFingerprint, record_file
-from stakes.artifacts.panels import AboutPanel, PanelFit, PolicyCost, save_panel
+from stakes.artifacts.panels import NEWEST, AboutPanel, PanelFit, PolicyCost, save_panel
 from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.columns import in_utc
@@ -99,8 +99,10 @@ def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Pane
         series, groups = evaluation.by_series(), evaluation.by_group(group_columns(evaluation))
         write_table(series, folder / "series.parquet")
         write_table(groups, folder / "groups.parquet")
+        if (newest := forecaster.newest_) is not None:
+            write_table(newest, out / NEWEST)
         write_panel_report(out, about, forecaster.cost, fitted.state, series, groups)
-        record_file(out, f"{EVALUATION}/series.parquet", f"{EVALUATION}/groups.parquet", "report.html")
+        record_file(out, *(f"{EVALUATION}/{path.name}" for path in sorted(folder.iterdir())), "report.html")
     rows = [(each.name, each.cost, *(each.change or ())) for each in fitted.state.candidates]
     candidates = pd.DataFrame(rows, columns=["candidate", "cost", "more than the selected", "low", "high"])
     return PanelResult(out, evaluation, (*sentences, f"Report: {out / 'report.html'}"), candidates)

@@ -1,12 +1,13 @@
 """Long tables of many series: what their columns are, and features of some series at a time from columnar files."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -27,7 +28,6 @@ SERIES_COLUMNS, TIME_COLUMNS = ("unique_id", "item_id"), ("ds", "timestamp", "da
 MOST_LEVELS = 1000  # of a category: each takes a parameter
 _KEY_LEVELS = 1000  # of a column of the key that becomes a category by itself
 _CELLS = 1 << 22  # of the dense values of the series that are worked on at once
-_SEASONS = {24.0: (168.0, 4), 168.0: (364 * 24.0, 1)}  # step: season and how many of them, in hours; others below
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
 
@@ -247,6 +247,20 @@ class Panel:
         joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
         return np.asarray(joined.to_pylist(), dtype=np.str_)
 
+    def newest_rows(self, most: int) -> pd.DataFrame | None:
+        """The rows that the next target times of each series need, as a table; None of more than so many."""
+        rows = np.flatnonzero(self.at > self.newest_outcome - self.reach)
+        if len(rows) > most:
+            return None
+        code = np.searchsorted(self.bounds, rows, side="right") - 1
+        columns: dict[str, Any] = {name: self.keys[name].to_pandas().to_numpy()[code] for name in self.layout.series}
+        columns[self.layout.time] = self.times(self.at[rows])
+        columns |= {name: values[rows] for name, values in self.numbers.items()}
+        for name, codes in self.words.items():
+            if name not in columns:
+                columns[name] = np.array([*self.levels[name], None], dtype=object)[codes[rows]]
+        return pd.DataFrame(columns)
+
     def without_outcomes(self, step: int) -> "Panel":
         """The panel as it was before a step: later outcomes are hidden."""
         name = self.layout.target
@@ -405,17 +419,17 @@ class Panel:
         scale: PanelScale,
     ) -> PanelCases:
         """The cases (own, steps, lead), their values taken from the dense ones (series, steps)."""
-        lay, issue = self.layout, steps - lead
+        lay, issue, reach = self.layout, steps - lead, self.reach - self.most_lead - self.delay
         delay = self.delay
         valid = np.isfinite(dense)
         sums = _running(np.nan_to_num(dense))
         sizes = _running(np.nan_to_num(np.abs(dense)))
         counts = _running(valid)
 
-        def over(running: Floats, span: int | None) -> Floats:
+        def over(running: Floats, span: int) -> Floats:
             stop = np.maximum(issue - delay + 1, 0)
-            begin = np.zeros_like(stop) if span is None else np.maximum(stop - span, 0)
-            return running[own, stop] - running[own, begin]
+            summed: Floats = running[own, stop] - running[own, np.maximum(stop - span, 0)]
+            return summed
 
         def ago(before: Places) -> Floats:
             inside = before >= 0
@@ -437,16 +451,16 @@ class Panel:
                 words[row < 0, place] = -1
         base = scale.of(lay.words, words) if self._own_words else np.full(len(own), scale.level)
         span = max((*windows, *([] if windows else [max(lags) + 1])))
-        long_run = (over(sizes, None) + _PRIOR * base) / (over(counts, None) + _PRIOR)
+        long_run = (over(sizes, reach) + _PRIOR * base) / (over(counts, reach) + _PRIOR)
         level = (over(sizes, span) + _PRIOR * long_run) / (over(counts, span) + _PRIOR)
         level = np.maximum(level, 1e-3 * base).astype(np.float32)
         columns = [ago(issue - lag) for lag in lags]
         for window in windows:
             seen = over(counts, window)
             columns.append(np.where(seen > 0, over(sums, window) / np.maximum(seen, 1), np.nan))
-        columns.append(self._season(ago, steps, lead + delay))
+        columns.append(self._season_mean(ago, steps, lead + delay))
         columns = [column / level for column in columns]
-        columns.append(np.log1p(over(counts, None)))
+        columns.append(np.log1p(over(counts, reach)))
         if len(lay.leads) > 1:
             columns.append(lead.astype(np.float32))
         for name in lay.numbers:
@@ -469,18 +483,30 @@ class Panel:
             outcome=outcome,
             parameters={name: self.numbers[name][some_row].astype(np.float64) for name in lay.parameters},
             today=None if today is None else np.where(has, today[some_row], np.nan),
-            known=over(counts, None) > 0,
+            known=over(counts, reach) > 0,
         )
 
-    def _season(self, ago: Any, steps: Places, least: Places) -> Floats:
-        """The mean of the values of up to four seasons before that are known: days, weeks or a year."""
+    @property
+    def _season(self) -> tuple[int, int]:
+        """A day, a week or a year in steps, and how many of them back its values lie that are features."""
         hours = self.step / 3600
-        season = _DAY if hours < _DAY else _WEEK if hours < _WEEK else 364 * _DAY
+        season, count = (_DAY, 4) if hours < _DAY else (_WEEK, 4) if hours < _WEEK else (364 * _DAY, 1)
         period = max(1, round(season / hours))
+        return period, count + -(-(self.most_lead + self.delay) // period) - 1
+
+    @property
+    def reach(self) -> int:
+        """How many steps before a target time the oldest value lies that changes a feature."""
+        period, back = self._season
+        return max(self.history, period * back + self.most_lead)
+
+    def _season_mean(self, ago: Callable[[Places], Floats], steps: Places, least: Places) -> Floats:
+        """The mean of the values of up to four seasons before that are known."""
+        period, seasons = self._season
         total, count = np.zeros(len(steps), np.float32), np.zeros(len(steps), np.float32)
-        for back in range(1, 8):
+        for back in range(1, seasons + 1):
             values = ago(steps - back * period)
-            used = np.isfinite(values) & (back * period >= least) & (count < 4)
+            used = np.isfinite(values) & (back * period >= least)
             total += np.where(used, values, 0)
             count += used
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -593,8 +619,6 @@ def _seconds(table: pa.Table, layout: PanelLayout) -> NDArray[np.int64]:
     """The times of the rows, seconds in UTC."""
     column = table[layout.time]
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        import pandas as pd
-
         try:
             moments = pd.to_datetime(column.to_pandas(), utc=True, format="ISO8601")
         except ValueError as error:
