@@ -59,11 +59,9 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
     time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "time")
     durations = {name: _every(name, given.pop(name, ())) for name in ("lags", "windows", "leads")}
     durations["reported_after"] = _hours("reported_after", given.pop("reported_after", 0.0))  # type: ignore[assignment]
-    own = (*series, *given.get("known", ()), *given.get("static", ()), *given.get("categorical", ()))
-    words = tuple(dict.fromkeys((*given.pop("categorical", ()), *(name for name in series if name in own))))
     parameters = tuple(dict.fromkeys(cost.columns.values()))
     layout: Any = {**given, **durations, "series": tuple(series), "time": time}
-    return PanelLayout(**layout, categorical=words, parameters=parameters).resolved(names)
+    return PanelLayout(**layout, parameters=parameters).resolved(names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +253,7 @@ class PanelForecaster:
         seen = panel.without_outcomes(cut - lead + 1)
         candidates = select_candidate(seen, self.cost, self.settings, cut, say)
         fitted = train_panel(seen, self.cost, self.settings, cut, candidates, say)
-        self.layout_, self.fitted_ = replace(layout, step=panel.step / 3600), fitted
+        self.layout_, self.fitted_ = replace(panel.layout, step=panel.step / 3600), fitted
         self.evaluation_ = self._evaluated(panel, cut, end)
         self.newest_ = panel.newest_rows(_MOST_NEWEST)
         if not hold_test:

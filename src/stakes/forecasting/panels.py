@@ -28,6 +28,7 @@ _TREES = {"learning_rate": 0.05, "bagging_fraction": 0.7, "bagging_freq": 1, "fe
 _SAME_EVERY_TIME = {"deterministic": True, "force_col_wise": True}
 _SCALED_RANGE = (-5.0, 20.0)  # of an outcome in levels: the few beyond would say how all are forecast
 _RIDGE = 1e-3
+_NUMBERS = 5_000_000  # of features that are in memory in double precision
 _WIDEST = 8.0  # standard deviations of a feature
 _LEAST_SCALE = 0.05  # of a location in levels that is a scale
 _SMALL_ERROR = 0.02  # of the mean error, added before its logarithm is taken
@@ -103,7 +104,8 @@ class LinearPart:
 
     def __call__(self, features: Floats, words: Places) -> Floats:
         """The function at features (n, F) and words (n, C), (n,)."""
-        parts = [self._design(features[rows], words[rows]) @ self.weights for rows in _stretches(len(features))]
+        stretches = _stretches(len(features), _NUMBERS // len(self.weights))
+        parts = [self._design(features[rows], words[rows]) @ self.weights for rows in stretches]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _design(self, features: Floats, words: Places) -> Floats:
@@ -120,7 +122,7 @@ class LinearPart:
         part = cls(np.empty(0), mean.astype(np.float64), np.where(scale > 0, scale, 1.0).astype(np.float64), levels)
         width = 1 + features.shape[1] + sum(levels)
         gram, right = np.zeros((width, width)), np.zeros(width)
-        for rows in _stretches(len(features)):
+        for rows in _stretches(len(features), _NUMBERS // width):
             design = part._design(features[rows], words[rows])
             gram += (design * weight[rows, None]).T @ design
             right += design.T @ (weight[rows] * target[rows])
@@ -584,7 +586,7 @@ def time_difference(values: Floats, baseline: Floats, step: Places) -> Differenc
     return paired_difference(difference[None], np.zeros((1, len(moments))), block=min(7, max(1, len(moments) // 8)))
 
 
-def _stretches(count: int, size: int = 50_000) -> list[slice]:
+def _stretches(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 

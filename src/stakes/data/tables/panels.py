@@ -26,7 +26,7 @@ SERIES_COLUMNS, TIME_COLUMNS = ("unique_id", "item_id"), ("ds", "timestamp", "da
 """The columns of the series and of their times that are known by name."""
 
 MOST_LEVELS = 1000  # of a category: each takes a parameter
-_KEY_LEVELS = 1000  # of a column of the key that becomes a category by itself
+_KEY_LEVELS = 200  # of a column of the key that becomes a category by itself
 _CELLS = 1 << 22  # of the dense values of the series that are worked on at once
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
@@ -116,7 +116,7 @@ class PanelLayout:
         return len(self.lags) + len(self.windows) + 1
 
     def resolved(self, names: Sequence[str]) -> "PanelLayout":
-        """The layout with the columns of the key as categories; one that the table lacks is refused."""
+        """The layout itself; a column that the table lacks is refused."""
         for column in self.columns:
             if column not in names and column not in (self.target, self.baseline_action):
                 raise TableError(f"the table has no column {column!r}; {did_you_mean(column, tuple(names))}")
@@ -271,7 +271,8 @@ class Panel:
     def read(cls, source: Any, layout: PanelLayout, levels: Mapping[str, tuple[str, ...]] | None = None) -> "Panel":
         """The panel of a file, a folder of parquet files, or a table of pandas, polars or Arrow.
 
-        Words that are not among the `levels`, which were learned before, are counted.
+        Words that are not among the `levels`, which were learned before, are counted; without, columns of the key with
+        few words become categories.
         """
         table = arrow_table(source, layout)
         seconds = _seconds(table, layout)
@@ -279,6 +280,9 @@ class Panel:
         order = np.lexsort((seconds, code)) if np.any(_unsorted(code, seconds)) else None
         if order is not None:
             code, seconds, table = code[order], seconds[order], table.take(pa.array(order))
+        if levels is None:
+            few = [name for name in layout.series if len(pc.unique(keys[name])) <= _KEY_LEVELS]
+            layout = replace(layout, categorical=tuple(dict.fromkeys((*layout.categorical, *few))))
         apart = np.diff(seconds)
         within = code[1:] == code[:-1]
         if len(twice := np.flatnonzero(within & (apart == 0))):
