@@ -348,3 +348,26 @@ def test_the_service_answers_for_one_series_by_its_key(tmp_path: Path) -> None:
         assert "did you mean 's1/bread'" in unknown.text
         assert client.post("/v1/decide", json={"features": [[1.0]]}).status_code == 422
         assert client.get("/v1/model").json()["targets"] == ["demand"]
+
+
+def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sales(2).to_csv(tmp_path / "sales.csv", index=False)
+    data, folder = str(tmp_path / "sales.csv"), str(tmp_path / "shops")
+    words = "--series shop,item --target demand --time date --lags 0d,6d --lead 1d --model linear --quiet"
+    assert main(["fit", data, *words.split(), "--cost", COST, "--out", folder]) == 0
+    for line, said in (
+        (["evaluate", folder, data, "--block", "3"], "--block is not for a long table"),
+        (["decide", folder, data, "--separator", ","], "--separator is not for a long table"),
+        (["refit", folder, data, "--out", str(tmp_path / "again")], "fit of many series"),
+        (["monitor", folder, data], "monitor is for a recalibration"),
+    ):
+        assert main(line) != 0, line
+        assert said in capsys.readouterr().err
+    cases = tmp_path / "cases.csv"
+    assert main(["evaluate", folder, data, "--cases", str(cases), "--json"]) == 0
+    assert set(pd.read_csv(cases)["series"]) == {"s0/bread", "s0/cake", "s1/bread", "s1/cake"}
+    dear = ["decide", folder, data, "--cost", "newsvendor:underage=99,overage=1", "--last", "--json"]
+    assert main(dear) == 0
+    assert "decisions are for" in capsys.readouterr().out

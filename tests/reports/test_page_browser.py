@@ -15,7 +15,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from stakes.reports.drawing import to_svg
-from stakes.reports.page import Figure, Report, Section, write_report
+from stakes.reports.page import Column, Figure, Report, Section, Table, write_report
 
 HOSTILE = """</script><script>window.broken = 1</script><img src="https://example.org/x" onerror="window.broken = 1">"""
 
@@ -111,6 +111,16 @@ def test_intervals_sort_by_their_mean(browser: webdriver.Chrome) -> None:
     one(browser, "#table-costs thead th:nth-child(3) button").click()
     means = [float(text.split()[0]) for text in shown(browser, "#table-costs tbody td:nth-child(3)")]
     assert means == [-1.5, -0.12, 0.02, 0.3]
+
+
+def test_a_long_table_is_searched(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    rows = tuple((f"shop {place}", place) for place in range(50))
+    table = Table("all", "All shops", (Column("series"), Column("cases", kind="number")), rows)
+    write_report(Report("Shops", "", (), sections=(Section("all", "All", tables=(table,)),)), tmp_path / "page.html")
+    browser.get((tmp_path / "page.html").as_uri())
+    one(browser, "input[type=search]").send_keys("SHOP 4")
+    seen = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#table-all tbody tr") if row.is_displayed()]
+    assert [text.rpartition(" ")[0] for text in seen] == ["shop 4", *(f"shop 4{place}" for place in range(10))]
 
 
 def test_the_keyboard_sorts_too(browser: webdriver.Chrome) -> None:

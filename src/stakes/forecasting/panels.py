@@ -159,8 +159,11 @@ class PanelState:
     lower: float | None  # what no outcome falls below
     whole: bool  # whether outcomes are whole numbers
     integer: bool
-    most_lead: int  # steps
     trained: int  # cases that were learned from
+
+    def __post_init__(self) -> None:
+        for name in ("step", "members"):
+            require_count(name, getattr(self, name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +520,6 @@ def _forecast(
         lower=0.0 if float(outcome.min()) >= 0 else None,
         whole=bool(np.all(outcome == np.rint(outcome)) and np.mean(outcome <= 10) > 0.5),
         integer=settings.integer,
-        most_lead=int(cases.lead.max()),
         trained=len(cases),
     )
     keys = panel.key_texts()

@@ -373,6 +373,8 @@ def decide_with(
     if opened.kind == "panel":
         from stakes.workflows.panels import decide_panel
 
+        if given := [name for name, value in csv.items() if value is not None]:
+            raise SettingError(f"--{given[0]} is not for a long table, whose CSV files are recognised")
         return decide_panel(opened, data, out, levels, last)
     return decide_recalibrated(opened, data, cost, levels, last, **csv)
 

@@ -323,6 +323,9 @@ def evaluate_with(
     if opened.kind == "panel":
         from stakes.workflows.panels import evaluate_panel
 
+        named = {"outcomes": outcomes, "block": block, "baseline-action": baseline_action, **csv}
+        if given := [name for name, value in named.items() if value is not None]:
+            raise SettingError(f"--{given[0]} is not for a long table: its columns are those of the fit")
         return evaluate_panel(opened, data)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")

@@ -355,7 +355,9 @@ def refit_with(
     folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: Execution
 ) -> "FitResult | RecalibrateResult":
     """The same again, with newer data."""
-    if read_manifest(folder).kind == "recalibration":
+    if (kind := read_manifest(folder).kind) == "panel":
+        raise SettingError(f"{folder} holds a fit of many series: fit it anew with `stakes fit --series`")
+    if kind == "recalibration":
         from stakes.workflows.recalibrate import recalibrate_again
 
         return recalibrate_again(folder, data, out, forecasts=forecasts, cost=cost, quiet=execution.quiet)

@@ -27,6 +27,7 @@ SERIES_COLUMNS, TIME_COLUMNS = ("unique_id", "item_id"), ("ds", "timestamp", "da
 
 MOST_LEVELS = 1000  # of a category: each takes a parameter
 _KEY_LEVELS = 200  # of a column of the key that becomes a category by itself
+_MOST_STEPS = 2_000_000  # from the first time of a table to its last
 _CELLS = 1 << 22  # of the dense values of the series that are worked on at once
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
@@ -172,6 +173,14 @@ class PanelScale:
     level: float  # the geometric mean over the series
     by_word: dict[str, tuple[float, ...]] = field(default_factory=dict)  # the factor of each level, by category
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the words of each category, in order
+
+    def __post_init__(self) -> None:
+        for value in (self.level, *(factor for factors in self.by_word.values() for factor in factors)):
+            if not 0 < value < math.inf:
+                raise SettingError(f"level and by_word must be finite and above 0, got {value:g}")
+        for name, factors in self.by_word.items():
+            if len(factors) != len(self.levels.get(name, ())):
+                raise SettingError(f"by_word must have a factor for each word of {shown(name)}")
 
     def of(self, names: Sequence[str], words: Places) -> Floats:
         """The level of series with these words (n, C)."""
@@ -627,7 +636,7 @@ def _seconds(table: pa.Table, layout: PanelLayout) -> NDArray[np.int64]:
             moments = pd.to_datetime(column.to_pandas(), utc=True, format="ISO8601")
         except ValueError as error:
             raise TableError(f"column {layout.time!r} must hold ISO times: {one_line(error)}") from error
-        values = moments.to_numpy().astype("datetime64[s]")
+        values = moments.dt.tz_convert(None).to_numpy().astype("datetime64[s]")
     elif pa.types.is_temporal(column.type) and not pa.types.is_time(column.type):
         values = pc.cast(column, pa.timestamp("s"), safe=False).to_numpy().astype("datetime64[s]")
     else:
@@ -674,6 +683,8 @@ def _step(
             f"all series must have times whole steps of {step / 3600:g} h apart, but the series in row {row + 1} has "
             f"{seconds[row].astype('datetime64[s]')}, counted from {start.astype('datetime64[s]')}: mixed frequencies?"
         )
+    if (steps := int(seconds.max() - start) // step) > _MOST_STEPS:
+        raise TableError(f"the table spans {steps:,} steps of {step / 3600:g} h, expected at most {_MOST_STEPS:,}")
     return step, start.astype("datetime64[s]")
 
 

@@ -50,6 +50,16 @@ function enableSorting(table) {
   }
 }
 
+/** Shows the rows of a table that contain what is typed. */
+function enableSearch(input) {
+  const body = document.getElementById(input.dataset.search).querySelector("table").tBodies[0];
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  input.closest("p").hidden = false;
+}
+
 /** Hands out the drawing in the page as a file, so that it need not be in the page twice. */
 function enableDownload(link) {
   const drawing = document.getElementById(link.getAttribute("href").slice(1));
@@ -85,6 +95,7 @@ function enableContents() {
 
 document.querySelectorAll("[data-theme-toggle]").forEach(enableTheme);
 document.querySelectorAll("[data-sortable]").forEach(enableSorting);
+document.querySelectorAll("[data-search]").forEach(enableSearch);
 document.querySelectorAll("[data-download]").forEach(enableDownload);
 enablePrinting();
 enableContents();
