@@ -154,11 +154,11 @@ def test_a_decision_with_many_parts() -> None:
     assert (code, errors) == (0, "")
     assert "Fit for training: yes." in output
     assert "The decision has 3 parts, and is convex: yes, by its matrices." in output
-    assert "one unit more saves, EUR\n  ramp " in output
+    assert "one unit more saves\n  ramp " in output
     found = json.loads(called("check-cost", *HOURS, schedule, "--json")[1])
     assert (found["fit_for_training"], found["objections"], found["parts"]) == (True, [], 3)
     assert [limit["kind"] for limit in found["limits"]] == ["ramp", "lower"]
-    assert "decides about many" in complaint("check-cost", *HOURS, schedule, "--plot", "x.svg")
+    assert "no curve shows what it costs" in complaint("check-cost", *HOURS, schedule, "--plot", "x.svg")
     assert "needs --members, or a table with --target" in complaint("check-cost", "--cost", schedule)
     assert "one for each of 3 outcomes, got 2" in complaint("check-cost", *HOURS, "schedule:short=4/5,long=1")
 

@@ -144,7 +144,7 @@ def test_unfit_costs(function: Any, reason: str) -> None:
     members = torch.rand(500, 20, 1, generator=torch.Generator().manual_seed(1))
     check = check_cost(cost_function(function, 0.0, 1.0), members)
     assert not check.fit_for_training, reason
-    assert str(check).startswith("NOT fit for training as it is")
+    assert str(check).startswith("Fit for training: NO. ")
 
 
 def test_a_false_word_about_convexity_is_refused() -> None:
@@ -261,14 +261,14 @@ def test_a_program_that_is_fit() -> None:
     assert (ramp.kind, check.interior) == ("ramp", pytest.approx(1 - ramp.share))
     assert ramp.share > 0
     assert ramp.saved > 0
-    assert str(check).startswith("fit for training: 6 sets of 5 members, 3 parts\n")
+    assert str(check).startswith("Fit for training: yes.\nThe decision has 3 parts, and is convex: yes, by its ")
     assert "\n  ramp  " in str(check)
 
 
 def said(cost: stakes.Cost, samples: Tensor) -> ProgramCheck:
     check = check_program(cost, samples, compared_sets=2)
     assert not check.fit_for_training
-    assert str(check).startswith("NOT fit for training as it is")
+    assert str(check).startswith("Fit for training: NO. ")
     return check
 
 
@@ -343,7 +343,7 @@ def test_a_function_is_convex_on_its_authors_word() -> None:
 
     stated = check_program(stakes.cost_function(squares, 0.0, 9.0, convex=True, parts=3), members(2))
     assert (stated.convex, stated.convex_by_word, stated.certified) == (True, True, 1)
-    assert "yes   on your word" in str(stated)
+    assert "yes, on your word" in str(stated)
     unsaid = said(stakes.cost_function(squares, 0.0, 9.0, parts=3), members(2))
     assert (unsaid.convex, unsaid.certified) == (None, 0)
     assert unsaid.objections == (

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import (
     case_bounds,
     check_stated_convexity,
@@ -29,7 +30,7 @@ from stakes.costs.cost import (
 from stakes.costs.member_weights import slope_and_curvature
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.scenario_program import ScenarioProgram, limit_prices, program_cost
-from stakes.text import number_text
+from stakes.text import count_text, number_text
 
 _DERIVATIVE_TOLERANCE = 1e-4
 _MISSED = 1e-4  # of the mean |expected cost|
@@ -65,6 +66,34 @@ class GradientMass:
     member_share: Tensor  # share (bins,) of the members that lie in each bin
     gradient_share: Tensor  # share (bins,) of the sum of |d a*/d y_m| that falls on them
 
+    @property
+    def sentence(self) -> str:
+        """The narrowest range of neighbouring bins with most of the gradient."""
+        gradient, members, edges = self.gradient_share.tolist(), self.member_share.tolist(), self.edges.tolist()
+        if sum(gradient) < 0.5:
+            return "The decision gradient is zero everywhere."
+        ranges = [(end - start, start, end) for start in range(len(gradient)) for end in range(start + 1, len(edges))]
+        _, start, end = min(each for each in ranges if sum(gradient[each[1] : each[2]]) >= _MUCH - 1e-9)
+        low, high = (number_text(edges[place], 3) for place in (start, end))
+        return (
+            f"The gradient acts on members from {low} to {high}: there are {sum(gradient[start:end]):.0%} of it and "
+            f"{sum(members[start:end]):.0%} of the members."
+        )
+
+    @property
+    def rows(self) -> list[str]:
+        """A line for each bin, below a head."""
+        edges = self.edges.tolist()
+        bins = zip(edges[:-1], edges[1:], self.member_share.tolist(), self.gradient_share.tolist(), strict=True)
+        return ["  member value             members   gradient"] + [
+            f"  {number_text(low, 3):>10} ..{number_text(high, 3):>10} {members:8.1%}   {gradient:8.1%}  "
+            f"{'#' * round(40 * gradient)}".rstrip()
+            for low, high, members, gradient in bins
+        ]
+
+
+_MUCH = 0.8  # of the gradient
+
 
 class _Check:
     """A survey of sets of members, and what speaks against training with a cost."""
@@ -83,8 +112,11 @@ class _Check:
         raise NotImplementedError
 
     @property
-    def _verdict(self) -> str:
-        return "fit for training" if self.fit_for_training else "NOT fit for training as it is"
+    def _verdict(self) -> list[str]:
+        """Whether it is fit for training, and all that speaks against that."""
+        if self.fit_for_training:
+            return ["Fit for training: yes."]
+        return [f"Fit for training: NO. {self.objections[0]}", *self.objections[1:]]
 
 
 @dataclass(frozen=True)
@@ -116,6 +148,7 @@ class CostCheck(_Check):
             of decisions; 0 for a cost that is known to be convex.
         at_kink: Share of the interior sets whose action is at a kink: the slope of the expected cost jumps there, and
             only a formula for the action gives a gradient; 0 if there are none.
+        convex: Whether the cost says that it is convex in the action.
     """
 
     sets: int
@@ -133,6 +166,7 @@ class CostCheck(_Check):
     certified: float
     missed: float
     at_kink: float = 0.0
+    convex: bool = False
 
     @property
     def derivatives_differ(self) -> bool:
@@ -154,31 +188,59 @@ class CostCheck(_Check):
         }
 
     def __str__(self) -> str:
-        mass = self.gradient_mass
+        how = "by a formula" if self.closed_form else "by a search"
         lines = [
-            f"{self._verdict}: {self.sets} sets of {self.members} members",
-            f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
-            f"{number_text(self.least_curvature, 3)}" + (f", at a kink {self.at_kink:.2%}" if self.at_kink else ""),
-            f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
-            f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
-            f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
-            f"  missed in training       {self.missed:8.2%}   another minimum is better than the one that is found",
-            f"  certified                {self.certified:8.2%}   proven to be the best, where the cost is convex",
-            f"  derivative error         {number_text(self.derivative_error, 2):>8}   against finite differences, "
-            f"corners left out: {self.kinked:.2%}",
-            "  member value             members   gradient",
+            *self._verdict,
+            f"The best action is found {how}. It is inside the bounds in {self.interior:.1%} of {self.sets} sets of "
+            f"{count_text(self.members, 'member')}, at the lower bound in {self.at_lower:.1%}, at the upper in "
+            f"{self.at_upper:.1%}; at a bound there is no decision gradient.",
+            *([self._curvature] if self.interior else []),
+            *self._certificate,
         ]
-        for low, high, members, gradient in zip(
-            mass.edges[:-1].tolist(),
-            mass.edges[1:].tolist(),
-            mass.member_share.tolist(),
-            mass.gradient_share.tolist(),
-            strict=True,
-        ):
-            bar = "#" * round(40 * gradient)
-            values = f"{number_text(low, 3):>10} ..{number_text(high, 3):>10}"
-            lines.append(f"  {values} {members:8.1%}   {gradient:8.1%}  {bar}")
-        return "\n".join(lines)
+        agree = "differ from finite differences by" if self.derivatives_differ else "agree with finite differences to"
+        lines.append(
+            f"Derivatives {agree} {self.derivative_error:.1e}; {self.kinked:.1%} of the sets were left out, because "
+            "their action turns a corner."
+        )
+        return "\n".join([*lines, self.gradient_mass.sentence, "", *self.gradient_mass.rows])
+
+    @property
+    def _curvature(self) -> str:
+        """Where the gradient of an action inside the bounds comes from."""
+        curved = (
+            f"Inside the bounds the expected cost is curved in {self.curved:.1%}; the least curvature is "
+            f"{number_text(self.least_curvature, 3)}."
+        )
+        if not self.at_kink:
+            return curved
+        source = (
+            "the formula gives the gradient there"
+            if self.closed_form
+            else "there is no gradient there; make the cost smooth, or give it a formula (`best_action`)"
+        )
+        kinks = f"Inside the bounds the best action is at a kink in {self.at_kink:.1%}: {source}."
+        return kinks if self.at_kink == 1 else f"{kinks} {curved}"
+
+    @property
+    def _certificate(self) -> list[str]:
+        """What is proven, and what speaks against the actions that were found."""
+        lines = []
+        if self.missed:
+            lines.append(
+                f"In {self.missed:.1%} of the sets another minimum is better than the one that training would find: "
+                "this cost is not convex in the action."
+            )
+        lines.append(
+            f"In {self.flagged:.1%} of the sets the expected cost is flat, has several minima, or its minimum is not "
+            "reached; training gives them no gradient where it sees that."
+        )
+        if self.convex:
+            return [*lines, f"The action is proven to be the best in {self.certified:.1%}: the cost is convex in it."]
+        return [
+            *lines,
+            "No action is proven to be the best, because the cost is not known to be convex in the action: each is the "
+            f"best of more than {ACTIONS_LOOKED_AT} that were looked at. If it is convex, say so (convex=yes).",
+        ]
 
 
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
@@ -251,6 +313,7 @@ def _checked_cost(cost: Cost, rows: Tensor, bins: int = 12, compared_sets: int =
         certified=_share(certified),
         missed=_missed(cost, chunks, expected),
         at_kink=_share(inner_kinks) if len(inner_kinks) else 0.0,
+        convex=states_convexity(cost),
     )
 
 
@@ -413,27 +476,33 @@ class ProgramCheck(_Check):
             _OTHER_DERIVATIVES_IN_MANY: self.differing > _DIFFERING,
         }
 
-    @property
-    def _convex(self) -> str:
-        known = {True: "yes", False: "no", None: "unknown"}[self.convex]
-        return f"{known:>8}   on your word" if self.convex and self.convex_by_word else known
-
     def __str__(self) -> str:
+        known = {True: "yes, by its matrices", False: "NO", None: "not known"}[self.convex]
+        known = "yes, on your word" if self.convex and self.convex_by_word else known
+        sets = f"{count_text(self.sets, 'set')} of {count_text(self.members, 'member')}"
         lines = [
-            f"{self._verdict}: {self.sets} sets of {self.members} members, {self.parts} parts",
-            f"  convex                   {self._convex:>8}",
-            f"  certified                {self.certified:8.2%}   proven to be the best",
-            f"  infeasible, unbounded    {self.infeasible:8.2%}   {self.unbounded:.2%}",
-            f"  without recourse         {self.without_recourse:8.2%}   of outcomes, some beyond all members",
-            f"  no limit binds           {self.interior:8.2%}",
-            f"  with a gradient          {self.moving:8.2%}",
-            f"  derivative error         {self.derivative_error:8.1e}   against finite differences, the median; they "
-            f"differ in {self.differing:.2%}",
+            *self._verdict,
+            f"The decision has {count_text(self.parts, 'part')}, and is convex: {known}.",
+            f"Over {sets}, the action is proven to be the best in {self.certified:.1%}; limits contradict each other "
+            f"in {self.infeasible:.1%}, and the cost falls without end in {self.unbounded:.1%}.",
+            f"Recourse was missing for {self.without_recourse:.1%} of the outcomes that actions were tried with: "
+            "those of other sets and some beyond all of them.",
+            f"No limit binds in {self.interior:.1%}; the action moves with the members, so that there is a gradient, "
+            f"in {self.moving:.1%}.",
         ]
-        if self.limits:
-            lines.append("  limit                    binds      one unit more saves")
-        rows = [f"  {kind:<24.24} {share:8.1%}   {number_text(saved, 3):>10}" for kind, share, saved in self.limits]
-        return "\n".join([*lines, *rows])
+        if not self.limits and self.interior < 1:
+            lines.append(
+                "Which limits bind in the others, and what one unit more would save, is told of programs without "
+                "aversion to risk."
+            )
+        if self.derivative_error == self.derivative_error:
+            lines.append(
+                f"Derivatives and finite differences are {self.derivative_error:.1e} apart in the median set; they "
+                f"differ in {self.differing:.1%}, at a kink or where several actions are equally good."
+            )
+        rows = [f"  {kind:<22.22} {share:7.1%}   {number_text(saved, 3)}" for kind, share, saved in self.limits]
+        head = ["", "  limit                    binds   one unit more saves"] if rows else []
+        return "\n".join([*lines, *head, *rows])
 
 
 def check_program(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS) -> ProgramCheck:

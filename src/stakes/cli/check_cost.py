@@ -9,7 +9,7 @@ from stakes.cli import flags as flag
 from stakes.errors import SettingError
 
 if TYPE_CHECKING:
-    from stakes.workflows.cost_checks import CheckedCost, CheckedProgram
+    from stakes.workflows.cost_checks import CheckedCost
 
 
 app = App(
@@ -50,7 +50,7 @@ def check_cost(
 
 def _checked(
     cost: str, data: Path | None, target: str | None, files: flag.EnsembleFlags
-) -> "tuple[CheckedCost | CheckedProgram, tuple[str, ...]]":
+) -> "tuple[CheckedCost, tuple[str, ...]]":
     """The cost over a file's members, a table's outcomes, or draws where it makes a difference; notes on the file."""
     from stakes.cost_spec.spec import CostSpec
     from stakes.data.forecasts.columns import with_ranges
