@@ -68,6 +68,14 @@ def test_groups_are_the_cases_they_are_called(fit: Comparison) -> None:
     paid = fit.selected.cost[pd.DatetimeIndex(fit.times).month == 1]
     assert (january.cases, january.cost) == (124, pytest.approx(paid.mean()))
     assert january.change.mean == pytest.approx(january.cost - january.reference_cost)
+    foresight = fit.policy("foresight")
+    assert foresight is not None
+    regret = fit.selected.cost - foresight.cost
+    of_january = regret[pd.DatetimeIndex(fit.times).month == 1]
+    assert (january.regret, january.share) == pytest.approx((of_january.mean(), of_january.sum() / regret.sum()))
+    assert january.reference_regret - january.regret == pytest.approx(-january.change.mean)
+    for kind in (BY_OUTCOME, MONTH, HOUR):
+        assert sum(group.share for group in groups if group.kind == kind) == pytest.approx(1)
     march = next(group for group in groups if group.name == "Mar")
     assert math.isfinite(january.change.low)
     assert march.cases < 70

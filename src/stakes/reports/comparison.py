@@ -98,6 +98,9 @@ class CaseGroup(NamedTuple):
     reference_cost: float  # their mean cost under the reference
     cost: float  # their mean cost under the selected policy
     change: Difference  # their paired difference, cost less reference_cost
+    reference_regret: float  # the mean of what the reference costs more than perfect foresight
+    regret: float  # the same under the selected policy
+    share: float  # of all regret of the selected policy, the part that these cases have
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +234,18 @@ class Comparison:
     def groups(self) -> list[CaseGroup]:
         """Thirds, months, hours (UTC) and sites that hold a case; months, hours and sites where there are several."""
         groups = [each for each in self._groups() if each[-1].any()]
-        plain, selected = self.reference.cost, self.selected.cost
+        plain, selected, best = self.reference.cost, self.selected.cost, self.policy("foresight")
+        foresight = np.zeros(self.cases) if best is None else best.cost
+        total = float((selected - foresight).sum())
         apart = np.array([np.where(mask, selected - plain, np.nan) for *_, mask in groups])
         changes = self.resampling.means(apart[:, None, None]) if groups else []
         found = []
         for (kind, name, place, mask), change in zip(groups, changes, strict=True):
             before, after = (float(cost[mask].mean()) for cost in (plain, selected))
-            found.append(CaseGroup(kind, name, place, int(mask.sum()), before, after, self.stated(change, mask)))
+            known = before, after, self.stated(change, mask)
+            regrets = [float((cost - foresight)[mask].mean()) for cost in (plain, selected)]
+            share = float((selected - foresight)[mask].sum() / total) if total else 0.0
+            found.append(CaseGroup(kind, name, place, int(mask.sum()), *known, *regrets, share))
         return found
 
     def _groups(self) -> Iterator[tuple[str, str, int, Bools]]:

@@ -359,14 +359,14 @@ _MOST_SITES = 12  # on an axis
 
 
 def groups_figure(comparison: Comparison) -> Figure:
-    """Mean cost, and its change against the reference, by third, month, hour and site."""
+    """Mean regret, and its change against the reference, by third, month, hour and site."""
     both, panels = comparison.left_reference, []
     for kinds in ((BY_OUTCOME, BY_FORECAST), (MONTH,), (HOUR,), (SITE,)):
         groups = [group for group in comparison.groups if group.kind in kinds]
         if groups and not (kinds == (SITE,) and len(groups) > _MOST_SITES):
             height = 3.8 if both else 3.0
             panels.append(panel(draw_groups, comparison, groups, rows=1 + both, height=height, legend=2))
-    caption = "Mean cost per test case in groups of cases"
+    caption = "Mean regret per test case in groups of cases: what decisions cost more than perfect foresight"
     if both:
         caption += (
             f", and its paired change from {comparison.reference.name} with 95 % intervals, filled where they leave "
@@ -376,11 +376,11 @@ def groups_figure(comparison: Comparison) -> Figure:
         ". Thirds go by the outcome or, with as many cases, by what the forecast expected. Judging forecasts by cases "
         "chosen by their outcome rewards exaggeration (the forecaster's dilemma); choosing by the forecast does not."
     )
-    return figure_of_panels("groups", "Cost in groups of cases", caption, panels, comparison.settings)
+    return figure_of_panels("groups", "Regret in groups of cases", caption, panels, comparison.settings)
 
 
 def draw_groups(comparison: Comparison, groups: Sequence[CaseGroup], *axes: Axes) -> None:
-    """Costs by group on the first axes and, where another forecast was selected, their change on the second."""
+    """Regret by group on the first axes and, where another forecast was selected, their change on the second."""
     for kind in dict.fromkeys(group.kind for group in groups):
         offset, marker = _SIDES.get(kind, (0.0, None))
         chosen = [group for group in groups if group.kind == kind]
@@ -389,9 +389,9 @@ def draw_groups(comparison: Comparison, groups: Sequence[CaseGroup], *axes: Axes
         look |= {} if joined else {"linestyle": ""}  # no line crosses months without a case
         places, suffix = np.array([group.place for group in chosen]) + offset, f", {kind}" if marker else ""
         plain, selected = ({**_look(comparison, each), **look} for each in (comparison.reference, comparison.selected))
-        axes[0].plot(places, [group.reference_cost for group in chosen], **plain | {"label": plain["label"] + suffix})
+        axes[0].plot(places, [group.reference_regret for group in chosen], **plain | {"label": plain["label"] + suffix})
         if len(axes) > 1:
-            axes[0].plot(places, [group.cost for group in chosen], **selected | {"label": selected["label"] + suffix})
+            axes[0].plot(places, [group.regret for group in chosen], **selected | {"label": selected["label"] + suffix})
             error_bars(axes[1], places, [group.change for group in chosen], **selected | {"label": None})
     names = {group.place: group.name for group in groups}
     if groups[0].kind == HOUR:
@@ -404,7 +404,7 @@ def draw_groups(comparison: Comparison, groups: Sequence[CaseGroup], *axes: Axes
         axes[-1].tick_params(axis="x", labelrotation=60)
     titles = {HOUR: "hour of the day (UTC)", MONTH: MONTH, SITE: SITE}
     axes[-1].set_xlabel(titles.get(groups[0].kind, "third of the cases"))
-    axes[0].set_ylabel(axis_label("cost", comparison.unit))
+    axes[0].set_ylabel(axis_label("regret", comparison.unit))
     if len(axes) > 1:
         axes[1].axhline(0.0, color="black", linewidth=0.8)
         axes[1].set_ylabel(axis_label("change", comparison.unit))

@@ -143,7 +143,7 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
     yield Section("decisions", figure.title, figures=(figure,))
     if comparison.groups:
         figure, table = groups_figure(comparison), groups_table(comparison)
-        yield Section("groups", "Where it is cheap and where expensive", (), (figure,), (table,))
+        yield Section("groups", "Where the money went", (), (figure,), (table,))
     if comparison.outcomes is not None:
         yield _cost_section(comparison, comparison.outcomes)
     quality = comparison.quality

@@ -231,6 +231,8 @@ def groups_table(comparison: Comparison) -> Table:
             group.cases,
             group.reference_cost,
             *((group.cost, ShownCell.interval(*group.change)) if both else ()),
+            group.regret,
+            100 * group.share,
         )
         for group in comparison.groups
     )
@@ -243,7 +245,9 @@ def groups_table(comparison: Comparison) -> Table:
     if both:
         columns.append(Column(f"cost, {comparison.selected.label}", unit, "number", "mean per case"))
         columns.append(Column("change", unit, "number", "per case, paired"))
-    return Table("groups", "Cost in groups of cases", tuple(columns), rows, _PAIRED if both else "")
+    columns.append(Column("regret", unit, "number", "mean per case above perfect foresight, under the selected policy"))
+    columns.append(Column("share of all regret", "%", "number", "where the money went"))
+    return Table("groups", "Cost and regret in groups of cases", tuple(columns), rows, _PAIRED if both else "")
 
 
 def limits_table(comparison: Comparison, limits: Sequence[LimitWorth], cases: int) -> Table:
