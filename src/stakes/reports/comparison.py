@@ -242,10 +242,10 @@ class Comparison:
         found = []
         for (kind, name, place, mask), change in zip(groups, changes, strict=True):
             before, after = (float(cost[mask].mean()) for cost in (plain, selected))
-            known = before, after, self.stated(change, mask)
-            regrets = [float((cost - foresight)[mask].mean()) for cost in (plain, selected)]
-            share = float((selected - foresight)[mask].sum() / total) if total else 0.0
-            found.append(CaseGroup(kind, name, place, int(mask.sum()), *known, *regrets, share))
+            known, own = (float((cost - foresight)[mask].mean()) for cost in (plain, selected))
+            count, stated = int(mask.sum()), self.stated(change, mask)
+            share = count * own / total if total else 0.0
+            found.append(CaseGroup(kind, name, place, count, before, after, stated, known, own, share))
         return found
 
     def _groups(self) -> Iterator[tuple[str, str, int, Bools]]:
