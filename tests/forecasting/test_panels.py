@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from refusals import refuses
 
@@ -134,9 +135,24 @@ def test_orders_do_not_depend_on_their_company_or_on_the_kind_of_table(fitted: P
     every = fitted.decide(table, last=True).set_index(["shop", "item"])
     one = fitted.decide(table[table["shop"] == "s3"].iloc[::-1], last=True).set_index(["shop", "item"])
     np.testing.assert_allclose(one["action"], every.loc[one.index, "action"], rtol=1e-6)
+    views = pa.schema([(name, pa.string_view()) for name in ("shop", "item")])
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    for place, name in enumerate(("shop", "item")):  # as polars has words
+        arrow = arrow.set_column(place, name, arrow[name].cast(views.field(name).type))
+    pd.testing.assert_frame_equal(fitted.decide(arrow, last=True).set_index(["shop", "item"]), every)
     polars = pytest.importorskip("polars")
     other = fitted.decide(polars.from_pandas(table), last=True).set_index(["shop", "item"])
     pd.testing.assert_frame_equal(other, every)
+
+
+def test_keys_that_are_numbers_are_the_same_in_every_file(tmp_path: Path) -> None:
+    table = sales(3).assign(shop=lambda own: own["shop"].str[1:].astype(int))
+    fit = _fit(table)
+    expected = fit.decide(table, last=True)
+    table.to_csv(tmp_path / "newest.csv", index=False)
+    for other in (tmp_path / "newest.csv", table.astype({"shop": float}), table.astype({"shop": "category"})):
+        np.testing.assert_allclose(fit.decide(other, last=True)["action"], expected["action"], rtol=1e-6)
+        assert not fit.notes_
 
 
 def test_past_and_coming_times_of_several_leads() -> None:

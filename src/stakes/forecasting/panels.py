@@ -321,7 +321,7 @@ def select_candidate(
     judged_by = judging_spec(spec)
     steps = np.unique(cases.step)
     split = int(steps[round((1 - settings.validation_fraction) * (len(steps) - 1))])
-    lead = int(cases.lead.max())
+    lead = panel.most_lead + panel.delay
     before, after = cases.rows(cases.step <= split - lead), cases.rows(cases.step > split)
     if len(after) > _JUDGED:
         after = after.rows(np.random.default_rng(settings.seed).permutation(len(after))[:_JUDGED])

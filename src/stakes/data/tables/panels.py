@@ -570,16 +570,28 @@ def arrow_table(source: Any, layout: PanelLayout) -> pa.Table:
                 raise TableError(f"there is no file {str(source)!r}")
             data = ds.dataset(source, format="parquet", partitioning="hive")
             names = layout.resolved(data.schema.names).columns
-            return data.to_table(columns=[name for name in names if name in data.schema.names])
+            return _plain(data.to_table(columns=[name for name in names if name in data.schema.names]), layout)
         table = pa.table(read_table(Path(source)) if isinstance(source, str | Path) else source)
     except (pa.ArrowException, OSError) as error:
         raise TableError(f"{str(source)[:200]!r} cannot be read: {one_line(error)}") from error
     except TypeError as error:
         raise TableError(f"a panel is read from a file or a table, got {type(source).__name__}") from error
     names = layout.resolved(table.column_names).columns
-    table = table.select([name for name in names if name in table.column_names])
-    plain = [pa.string() if pa.types.is_string_view(each.type) else each.type for each in table.schema]
-    return table.cast(pa.schema(list(zip(table.column_names, plain, strict=True))))
+    return _plain(table.select([name for name in names if name in table.column_names]), layout)
+
+
+def _plain(table: pa.Table, layout: PanelLayout) -> pa.Table:
+    """Keys and words of one type in every file: text as such, and whole numbers, also where CSV has them as 1.0."""
+    for name in dict.fromkeys((*layout.series, *layout.words)):
+        place, column = table.column_names.index(name), table[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.string())
+        elif pa.types.is_floating(column.type) and pc.all(pc.equal(column, pc.floor(column)), min_count=0).as_py():
+            column = column.cast(pa.int64())
+        table = table.set_column(place, name, column)
+    return table
 
 
 def column_names(source: Any) -> tuple[str, ...]:
