@@ -11,8 +11,8 @@ sales of departments of Walmart's 2014 competition, a file that is not in the pa
 week, too little costs 3 and too much 1. The rivals are LightGBM's quantiles at 0.75: one model of all series, with the
 features of ours (a category of shop and product too), its targets as they are or scaled by the level before the
 forecast. `margins` draws a margin and a waste for each series and trains one quantile model for each group of ratios.
-`budget` shares out what the forecasts ask for less a tenth. `scale` simulates series, learns from 100,000 drawn cases and decides for all.
-With `--until` the time after is left out, for choices on validation data.
+`budget` shares out what the forecasts ask for less a tenth. `scale` simulates series, learns from 100,000 drawn cases
+and decides for all. With `--until` the time after is left out, for choices on validation data.
 """
 
 import argparse
