@@ -679,10 +679,6 @@ class RecalibrationSource(ForecastSource):
         return "As it came" if name == _RAW else f"Corrected ({candidate})"
 
 
-def _levels_text(levels: Sequence[float] | None) -> str:
-    return f"the levels {listed([*map(number_text, levels)])}" if levels else "none"
-
-
 def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> RecalibrationSource:
     opened = load_recalibration(folder, cost)
     judged = opened.judged
