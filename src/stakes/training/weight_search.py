@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -80,6 +81,11 @@ class TrainingPlan:
             if self.epochs is None or self.epochs[weight][place] is not None
         ]
 
+    def of_seeds(self, some: slice) -> "TrainingPlan":
+        """The same for some of the seeds."""
+        epochs = None if self.epochs is None else {weight: each[some] for weight, each in self.epochs.items()}
+        return replace(self, seeds=self.seeds[some], start=self.start[some], epochs=epochs)
+
     @property
     def column(self) -> ParameterColumn:
         """Where each case has the parameter of its cost."""
@@ -122,18 +128,31 @@ def train_weights(
     quiet: bool = True,
     about: str = "",
 ) -> list[FittedWeight]:
-    """Train all weights and seeds, from one pre-training per seed."""
-    groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
-    plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
-    folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
-    if len(groups) == 1:
+    """Train all weights and seeds, from one pre-training per seed; processes share the weights, or else the seeds."""
+    plans = _shared(plan, processes)
+    folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(plans)}" for place in plans]
+    if len(plans) == 1:
         with Display(quiet) as display, one_thread():
             if about:
                 display.note(about)
-            fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
-    else:
-        fitted = _in_processes(plans, folders, stop, quiet)
-    return sorted(fitted, key=lambda each: each.weight)
+            return _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
+    parts = _in_processes(plans, folders, stop, quiet)
+    return [_merged(weight, [each for each in parts if each.weight == weight]) for weight in sorted(plan.weights)]
+
+
+def _shared(plan: TrainingPlan, processes: int) -> dict[int, TrainingPlan]:
+    """The part of each process."""
+    if len(plan.weights) > 1:
+        groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
+        return {place: replace(plan, weights=group) for place, group in enumerate(groups)}
+    edges = [len(plan.seeds) * place // processes for place in range(processes + 1)]
+    return {place: plan.of_seeds(slice(*ends)) for place, ends in enumerate(p for p in pairwise(edges) if p[0] < p[1])}
+
+
+def _merged(weight: float, parts: Sequence["FittedWeight"]) -> "FittedWeight":
+    """The models of a weight from several processes, in the order of their seeds."""
+    models, records = [model for each in parts for model in each.models], [r for each in parts for r in each.records]
+    return FittedWeight(weight, models, records)
 
 
 def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
@@ -193,24 +212,24 @@ def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
 def _in_processes(
     plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None, quiet: bool
 ) -> list[FittedWeight]:
-    fitted: list[FittedWeight] = []
+    fitted: dict[int, list[FittedWeight]] = {}
     errors: list[BaseException] = []
     calls = {place: (plan, folders[place]) for place, plan in plans.items()}
-    weights, begun = sum(len(plan.weights) for plan in plans.values()), monotonic()
+    models, begun = sum(len(plan.weights) * len(plan.seeds) for plan in plans.values()), monotonic()
     with stop_on_interrupt() as interrupted, Display(quiet) as display:
 
         def asked() -> bool:
             """Without one part the others are of no use."""
-            display.beat(f"{weights} weights in {len(plans)} processes, since {monotonic() - begun:.0f} s")
+            display.beat(f"{models} models in {len(plans)} processes, since {monotonic() - begun:.0f} s")
             return bool(errors) or interrupted() or (stop is not None and stop())
 
-        for _, outcome in outcomes(_trained_apart, calls, len(plans), asked):
+        for place, outcome in outcomes(_trained_apart, calls, len(plans), asked):
             if outcome.error is None:
-                fitted += outcome.unwrap()
+                fitted[place] = outcome.unwrap()
             else:
                 errors.append(outcome.error)
-    if len(fitted) == weights:
-        return fitted
+    if len(fitted) == len(plans):
+        return [each for place in plans for each in fitted[place]]
     for error in errors:
         if not isinstance(error, InterruptedTraining):
             raise error
