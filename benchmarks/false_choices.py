@@ -55,11 +55,12 @@ def differences(generator: np.random.Generator, steps: int, hours: float, skewed
     return np.concatenate([np.zeros((1, steps)), mixed.T])
 
 
-def left(cost: Floats, block: int) -> bool:
-    """Whether another weight than 0 is selected."""
+def claimed(cost: Floats, block: int) -> bool:
+    """Whether another weight than 0 is called proven to be cheaper."""
     _, judged = alternate_blocks(cost.shape[1], block)
     change = cost[:, judged]
-    return frontier(WEIGHTS, change, np.ones_like(change), block=block).chosen != 0
+    judged = frontier(WEIGHTS, change, np.ones_like(change), block=block)
+    return any(point.proven for point in judged.points)
 
 
 def measured(days: int, hours: int, skewed: bool, draws: int) -> list[dict[str, object]]:
@@ -72,7 +73,7 @@ def measured(days: int, hours: int, skewed: bool, draws: int) -> list[dict[str, 
     for _ in range(draws):
         cost = differences(generator, steps, hours, skewed)
         for name, block in blocks.items():
-            counts[name] += left(cost, block)
+            counts[name] += claimed(cost, block)
     return [
         {
             "days": days,

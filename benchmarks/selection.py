@@ -7,7 +7,9 @@
 
 `problems` fits every candidate to every real problem of `benchmarks.forecast_quality` and judges the selected forecast
 on the test rows, beside the linear forecast that was fitted to the same rows; p-values of the cost are adjusted by
-Holm's method. `gaussian` draws records whose truth is linear with normal errors, where the linear candidate is right.
+Holm's method. `scatter` is by how much of the cost above foresight the costs of two successive candidates differ on
+the test rows beside what their scores say, as a standard deviation: what model selection shrinks by.
+`gaussian` draws records whose truth is linear with normal errors, where the linear candidate is right.
 `stale` decides for every hour of the next day's load at 50 : 0.5 with a quadratic term: from a forecast that was
 fitted once, as it is and corrected by its errors on the validation days, and from one that was fitted again on these
 days as well.
@@ -34,6 +36,8 @@ from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.timing import processor
 from stakes.costs.cost import Cost
 from stakes.evaluation.intervals import Resampling, block_length
+from stakes.evaluation.selection import ModelSelection
+from stakes.scores.decision_score import foresight_costs
 from stakes.training.processes import called_for_each
 
 MEMBERS = 200
@@ -74,9 +78,20 @@ def on_problem(name: str, label: str, seed: int, reference: Path | None) -> dict
         "parameters": selection.selected.parameters,
         "seconds": seconds,
         "candidates": {candidate.name: candidate.cost for candidate in selection.tested},
+        "scatter": scatters(selection, float(foresight_costs(cost, torch.from_numpy(test[1])).mean())),
         "ours": forecaster.assess(*test)["cost"],
         "linear": linear.assess(*test)["cost"],
     }
+
+
+def scatters(selection: ModelSelection, foresight: float) -> list[float]:
+    """Of each later candidate against that below it: relative change of cost above foresight less that of the score."""
+    tested = {candidate.name: candidate for candidate in selection.tested}
+    pairs = [(tested[each.name], tested[each.below]) for each in selection.candidates[3:] if each.name in tested]
+    return [
+        (one.cost - below.cost) / (below.cost - foresight) - (one.score - below.score) / below.score
+        for one, below in pairs
+    ]
 
 
 def real_problems(options: argparse.Namespace) -> dict[str, Any]:
@@ -101,7 +116,8 @@ def real_problems(options: argparse.Namespace) -> dict[str, Any]:
     for row, p in zip(table.values(), holm([row["p"] for row in table.values()]), strict=True):
         row["p adjusted"] = p
     worse = [name for name, row in table.items() if row["p adjusted"] < 0.05 and row["less linear"][0] > 0]
-    return {"problems": table, "significantly worse than the linear forecast": worse}
+    scatter = float(np.std([value for row in came.values() for value in row["scatter"]]))
+    return {"problems": table, "significantly worse than the linear forecast": worse, "scatter": scatter}
 
 
 def compared(seeds: Sequence[dict[str, Any]]) -> Row:

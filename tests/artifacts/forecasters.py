@@ -47,7 +47,14 @@ KINDS: dict[str, dict[str, Any]] = {
 @cache
 def fitted(kind: str, cost: Any = None) -> DecisionAwareForecaster:
     given: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "decision_weight": 0.0}
-    given |= {"members": 20, "epochs": 2, "training": TRAINING, "device": "cpu", "random_state": 0} | KINDS[kind]
+    given |= {
+        "ensemble": 1,
+        "members": 20,
+        "epochs": 2,
+        "training": TRAINING,
+        "device": "cpu",
+        "random_state": 0,
+    } | KINDS[kind]
     made = table(60)
     outcomes = made[["load", "wind"]].assign(wind=made["wind"].to_numpy()[::-1]) if kind == "outcomes" else made["load"]
     features = made[FEATURES].to_numpy() if kind == "arrays" else made[FEATURES]

@@ -166,6 +166,7 @@ def test_automatic_weight_is_positive_where_the_model_cannot_have_both() -> None
         model=StraightModel,
         decision_weight="auto",
         weights=[0.5, 0.9],
+        ensemble=1,
         training=LONG,
         members=100,
         validation_fraction=0.5,

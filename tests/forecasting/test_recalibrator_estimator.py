@@ -30,7 +30,8 @@ def fitted() -> stakes.Recalibrator:
 
 
 def test_bias_and_spread_are_mended(fitted):
-    assert fitted.selection_.selected.name == "bias_and_spread"
+    by_name = {candidate.name: candidate for candidate in fitted.selection_.candidates}
+    assert by_name["bias_and_spread"].proven
     members, outcomes = biased(seed=1)
     judged = fitted.judge(members, outcomes)
     error, cost = judged.values("error", "corrected"), judged.values("cost", "corrected")
@@ -106,7 +107,7 @@ def test_test_cases_are_judged_as_they_came_and_corrected(fitted):
     assert abs(judged.pit("corrected").mean() - 0.5) < 0.1 < judged.pit("raw").mean() - 0.5
     tested = {candidate.name: candidate for candidate in fitted.selection_.tested}
     assert tested["raw"].cost == pytest.approx(judged.values("cost", "raw").mean())
-    assert tested["bias_and_spread"].cost == pytest.approx(judged.values("cost", "corrected").mean())
+    assert tested[fitted.selection_.selected.name].cost == pytest.approx(judged.values("cost", "corrected").mean())
 
 
 def test_todays_actions_are_paid_for():

@@ -7,7 +7,6 @@ import numpy as np
 import stakes
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation import selection as selection
-from stakes.evaluation.selection import judged_candidate
 from stakes.forecasting.correction_candidates import CorrectionSelection, Recalibrated, past_parts
 from stakes.forecasting.corrections import CorrectionPlan
 from stakes.forecasting.parameters import RecalibratorSettings
@@ -142,19 +141,6 @@ def test_decision_weights_are_tried_as_one_family():
     assert candidate.parameters["decision weight"] in (0.5, 0.8)
     assert accepted.plan.decision_weight == (candidate.parameters["decision weight"] if candidate.accepted else 0.0)
     assert {each.name for each in accepted.selection.tested} == {each.name for each in accepted.selection.candidates}
-
-
-def test_a_decision_weight_may_better_the_score_of_the_forecast_as_it_came(monkeypatch):
-    def refused(name, *arguments, **options):
-        candidate = judged_candidate(name, *arguments, **options)
-        return candidate if name == "decision" else replace(candidate, accepted=False)
-
-    monkeypatch.setattr(selection, "judged_candidate", refused)
-    pinned = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=20.0, upper=20.001)  # nothing can be cheaper
-    accepted = selected(made(130), pinned, block=1, decision_weights=(0.5,))
-    assert [candidate.name for candidate in accepted.selection.candidates if candidate.accepted] == ["raw", "decision"]
-    assert "% better and it was not more expensive" in accepted.selection.selected.why
-    assert (accepted.plan.margins, accepted.plan.decision_weight) == ("bias_and_spread", 0.5)
 
 
 def false_selections(runs: int, cases: int, members: int, *, first: int = 0, weights: tuple[float, ...] = ()) -> int:

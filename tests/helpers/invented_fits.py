@@ -180,7 +180,7 @@ def invented_selection(fit: Comparison, selected: str, more: dict[str, float] | 
         parameters: dict[str, str | float] = {"decision weight": fit.weight or 0.3} if name == "decision" else {}
         candidates.append(
             JudgedCandidate(
-                name, held, parameters, 12.0 + more[name], 3.0, gain, gain, -0.5, -0.1, accepted=accepted, why=why
+                name, held, parameters, 12.0 + more[name], 3.0, gain, gain, -0.1, -0.5, accepted=accepted, why=why
             )
         )
         held = name if accepted else held

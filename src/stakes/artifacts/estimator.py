@@ -101,7 +101,8 @@ def _require_alike(given: Mapping[str, Any], found: _Found, model: object, trees
         raise SettingError("the model is the user's own and is not in the folder; pass its factory as model=")
     if given["model"] != "own" and model is not None:
         raise SettingError(f"the folder holds its {given['model'].name} model; model= is for one of the user's own")
-    if (given["base"] == "trees" and found.kind == "network") != (trees is not None):
+    on_trees = found.kind == "trees" or (given["base"] == "trees" and found.kind == "network")
+    if on_trees != (trees is not None):
         raise SettingError(f"base {given['base']} goes with {'no trees' if trees else 'trees'}, got the other")
     require_at_most("ensemble", given["ensemble"])
     require_count("gap", given["gap"], least=0)

@@ -24,7 +24,7 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "value": "For which costs a forecast is worth buying, and what it saves there, against another or climatology.",
         "implied-cost": "Which price past actions behave as if they had, such as of being short against being long.",
         "recalibrate": "Correct a forecast that somebody else makes, an ensemble, quantiles or single numbers, by its "
-        "own past errors, as far as that is proven to pay.",
+        "own past errors, where that is expected to pay.",
         "monitor": "Whether the errors of a recalibrated forecast have left what was learned; ends with exit code 3 "
         "where they have. It may be asked as often as one likes.",
         "report": "Write the report of a fit or a recalibration again: one HTML file that needs no network.",

@@ -1,5 +1,6 @@
 """Model selection: candidates fitted in order, what each costs on the same held-out cases, and which is selected."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,8 +70,9 @@ class FrontierPoint:
     score_change: Difference | None
     allowed: bool  # whether the score is within the tolerance
     failed: bool  # whether its training failed
-    cost_bound: float | None = None
-    also: tuple[float, ...] = ()
+    cost_bound: float | None = None  # what the change of the cost lies below, tested with all other weights
+    expected_change: float | None = None  # by how much the cost is expected to change, as `expected_cost_change` has it
+    also: tuple[float, ...] = ()  # higher weights that forecast the same
 
     def named(self, base: str) -> str:
         """The weight and those that forecast the same; what others are compared with by its name.
@@ -83,10 +85,9 @@ class FrontierPoint:
         return f"{name} (also {also})" if also else name
 
     @property
-    def cheaper(self) -> bool:
-        """Whether the cost lies below that of weight 0: by its own interval, and tested with the other weights."""
-        change, bound = self.cost_change, self.cost_bound
-        return change is not None and bound is not None and max(*change, bound) < 0
+    def proven(self) -> bool:
+        """Whether the cost is proven to lie below that of weight 0: by its own interval, and tested with the others."""
+        return _proven(self.cost_change, self.cost_bound)
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,11 @@ def frontier(
     *,
     block: int = 1,
     tolerance: float | None = None,
+    foresight: float | None = None,
     level: float = 0.975,
     resamples: int = 2000,
 ) -> Frontier:
-    """Judge decision weights by their costs and scores on the same cases, and choose one.
+    """Judge decision weights by their costs and scores on the same cases, and choose the one of least expected cost.
 
     A weight with a number that is not finite has failed. With fewer than `LEAST_BLOCKS` blocks of cases, weight 0 is
     chosen.
@@ -147,6 +149,8 @@ def frontier(
         score: The scores of the same N cases, (W, N); lower is better.
         block: How many neighbouring cases depend on each other, at most all of them.
         tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
+        foresight: What the best action for each outcome, known beforehand, costs in the mean, by which differences of
+            cost are shrunk towards what the score says (`expected_cost_change`); None takes them as they are.
         level: How sure the bounds of all weights hold at once.
         resamples: How many resamples the bounds of all weights at once come from.
     """
@@ -163,19 +167,21 @@ def frontier(
     resampling = Resampling(cases, block=min(block, cases))
     worth = [JudgedCases(*each) for each in zip(costs, scores, strict=True)]
     changes = [_Change.of(each, worth[base], resampling) for each in worth]
+    above = 0.0 if foresight is None else float(costs[base].mean()) - foresight
     points = tuple(
-        replace(_point(weight, each, change, tolerance), also=also)
+        replace(_point(weight, each, change, tolerance, above), also=also)
         for weight, also, each, change in zip(ordered, places.values(), worth, changes, strict=True)
     )
     enough = not too_few_to_choose(cases, resampling.block)
     if enough:
         points = _bounded(points, costs - costs[base], resampling.block, level, resamples)
-    suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
-    winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
-    selected = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
-    gained = _gain(points[base], points[selected], points[winner], tolerance) if suited else ""
+    selected = base
+    if enough:
+        suited = [place for place, point in enumerate(points) if point.allowed and (point.expected_change or 0.0) < 0]
+        selected = min(suited, key=lambda place: points[place].expected_change or 0.0, default=base)
+    gained = _gain(points[base], points[selected], tolerance) if selected != base else ""
     why = gained or _why_none(points, tolerance, enough)
-    judged = f"judged on {_counted(resampling)}: {why}.{_tested(points, tolerance)}"
+    judged = f"judged on {_counted(resampling)}: {why}."
     reason = f"Weight {ordered[selected]:g} is selected, {judged}"
     limit = None if tolerance is None else float(tolerance)
     return Frontier(points, ordered[selected], reason, limit, cases, resampling.block)
@@ -212,14 +218,62 @@ class _Change(NamedTuple):
         percent = (self.score / abs(self.base_score) * 100.0).interval()
         return percent if np.isfinite(percent).all() else None
 
+    def expected_cost(self, above_foresight: float) -> float:
+        """By how much the cost is expected to change, given what the other forecast's lies above that of foresight."""
+        relative = self.score.estimate / abs(self.base_score.estimate) if self.base_score.estimate else 0.0
+        return expected_cost_change(self.cost.estimate, self.cost.error, relative, above_foresight)
 
-def _point(weight: float, worth: JudgedCases, change: _Change, tolerance: float | None) -> FrontierPoint:
+
+_SCATTER = 0.05
+"""By how much of the cost above foresight two forecasts of about the same score differ in cost: about as much as
+`python -m benchmarks.selection problems` finds."""
+
+
+def expected_cost_change(change: float, error: float, score_change: float, above_foresight: float) -> float:
+    """The expected difference of two forecasts' costs, given a noisy estimate of it and the difference of their scores.
+
+    Let A be the mean cost of the first forecast above that of perfect foresight, and s the relative change of the score
+    from the first to the second. Scores are measured far more precisely than costs, and what is paid above foresight
+    shrinks in proportion to the score, give or take 5 % of A and the proportion itself. So before costs are looked at,
+    the difference of the costs is D ~ N(s A, t^2) with t^2 = A^2 (0.05^2 + s^2), and its estimate from held-out cases
+    is d ~ N(D, e^2) with a standard error e. The mean of D given d is
+
+        E[D | d] = (d / e^2 + s A / t^2) / (1 / e^2 + 1 / t^2).
+
+    Many cases: it is d. Few, or costs that vary much: it is what the score implies.
+
+    >>> expected_cost_change(-1.0, 0.0, 0.01, 20.0)
+    -1.0
+    >>> expected_cost_change(-1.0, 1e9, 0.01, 20.0)
+    0.2
+    """
+    spread = above_foresight * math.hypot(_SCATTER, score_change)
+    if not spread > 0 or error == 0:
+        return change
+    trust = spread**2 / (spread**2 + error**2)
+    return trust * change + (1 - trust) * score_change * above_foresight
+
+
+def _proven(change: Difference | None, bound: float | None) -> bool:
+    return change is not None and bound is not None and max(*change, bound) < 0
+
+
+def _point(
+    weight: float, worth: JudgedCases, change: _Change, tolerance: float | None, above_foresight: float
+) -> FrontierPoint:
     if np.isnan(worth.cost[0]):
         return FrontierPoint(weight, None, None, None, None, allowed=False, failed=True)
     worse = tolerance is not None and 100 * change.score.estimate > tolerance * abs(change.base_score.estimate)
     means = float(worth.cost.mean()), float(worth.score.mean())
-    changes = change.cost.interval(), change.score_percent
-    return FrontierPoint(weight, *means, *changes, allowed=weight == 0 or not worse, failed=False)
+    return FrontierPoint(
+        weight,
+        *means,
+        change.cost.interval(),
+        change.score_percent,
+        allowed=weight == 0 or not worse,
+        failed=False,
+        expected_change=change.expected_cost(above_foresight),
+    )
 
 
 def _bounded(
@@ -266,12 +320,6 @@ def _same_forecasts(weights: Sequence[float], costs: Floats, scores: Floats) -> 
     return {first: tuple(weights[place] for place in others) for first, *others in places.values()}
 
 
-def _as_cheap(change: Sampled, winner: Sampled) -> bool:
-    """Whether a cost lies at most one standard error of the paired difference above the winner's."""
-    above = change - winner
-    return above.estimate <= above.error
-
-
 def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
     mean, low, high = change or (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
@@ -282,8 +330,8 @@ def _counted(judged: Resampling) -> str:
     return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
 
 
-def _gain(base: FrontierPoint, selected: FrontierPoint, winner: FrontierPoint, tolerance: float | None) -> str:
-    """What is gained by the selected weight, and why it is not the winner."""
+def _gain(base: FrontierPoint, selected: FrontierPoint, tolerance: float | None) -> str:
+    """What is expected of the selected weight, and what held-out cases say."""
     score = selected.score_change
     assert selected.cost_change is not None
     assert selected.cost is not None
@@ -296,57 +344,41 @@ def _gain(base: FrontierPoint, selected: FrontierPoint, winner: FrontierPoint, t
         score_text = fixed_text(score.mean, 2, signed=True)
         why += f" and its score changes by {score_text} %"
         why += "" if tolerance is None else f" ({tolerance:+g} % is allowed)"
-    if winner is not selected:
-        why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
-    return why
-
-
-def _tested(points: Sequence[FrontierPoint], tolerance: float | None) -> str:
-    """What was tested, for people."""
-    count = sum(point.allowed and point.cost_bound is not None for point in points)
-    if not count:
-        return ""
-    allowed = "" if tolerance is None else " that the score allows"
-    who = f"One weight{allowed} was" if count == 1 else f"{count} weights{allowed} were"
-    together = "" if count == 1 else " all at once"
-    return (
-        f" {who} tested{together} for being cheaper than weight 0; by chance alone about 1 in 40 such tests would take "
-        "another than 0."
-    )
+    return f"{why}; that it is cheaper is {'' if selected.proven else 'not '}proven"
 
 
 def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool) -> str:
     others = [point for point in points if point.weight != 0]
-    ruled_out = [f"{point.weight:g}" for point in others if point.cheaper and not point.allowed]
+    cheaper = [point for point in others if not point.failed and (point.expected_change or 0.0) < 0]
     if not others:
         return "no other was tried"
     if all(point.failed for point in others):
         return "all others failed"
     if not enough:
         return f"too few to tell whether another is cheaper, at least {LEAST_BLOCKS} blocks are needed"
-    if ruled_out:
-        return (
-            f"those that are significantly cheaper ({', '.join(ruled_out)}) raise the score by more than the "
-            f"{tolerance:g} % allowed"
-        )
-    return "no other is significantly cheaper"
+    if cheaper:
+        names = ", ".join(f"{point.weight:g}" for point in cheaper)
+        return f"those expected to cost less ({names}) raise the score by more than the {tolerance:g} % allowed"
+    return "no other is expected to cost less"
 
 
-CANDIDATES = ("climatology", "linear", "network", "recent_errors", "total_score", "decision")
+CANDIDATES = ("climatology", "linear", "trees", "network", "total_score", "decision", "recent_errors")
 """All candidates of a forecast that is trained, the simplest first."""
 
 CORRECTION_CANDIDATES = ("raw", "bias_and_spread", "linear", "recent_errors", "dependence", "decision")
 """All candidates for the correction of a forecast that somebody else makes, the simplest first."""
 
-_FALSE_SELECTIONS = 0.05  # of a whole selection
-_NO_DEARER = 0.005  # of the cost
+_FALSE_CLAIMS = 0.05  # of a whole selection
 _SAME = "it is the same forecast"
 _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
 
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """A candidate on validation cases, against the one selected before it; one that failed has no numbers."""
+    """A candidate on validation cases, against the one selected before it; one that failed has no numbers.
+
+    It is accepted if it is expected to cost less, and said to be proven cheaper only if an interval shows it.
+    """
 
     name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
     below: str | None  # the candidate it was compared with; None for the first
@@ -355,8 +387,8 @@ class JudgedCandidate:
     score: float | None = None  # its mean score there
     cost_change: Difference | None = None  # its cost less that of the candidate below, with an interval of its own
     score_change: Difference | None = None  # its score less that, in per cent of it; None where that is 0
+    expected_change: float | None = None  # by how much its cost is expected to differ (`expected_cost_change`)
     cost_bound: float | None = None  # what the change of the cost lies below, tested with all else
-    score_bound: float | None = None  # what the change of the score lies below, likewise, in the unit of the score
     accepted: bool = field(kw_only=True)  # whether it replaced the one that was selected before it
     why: str = field(kw_only=True)  # why or why not, in a few words
 
@@ -366,12 +398,17 @@ class JudgedCandidate:
                 raise SettingError(f"{name} must be one of {', '.join(_WORDS)}, got {value!r}")
 
     @property
-    def deciding_change(self) -> Difference | None:
-        """The change of the cost with the upper end that decided: its own, or that of all steps tested together."""
+    def tested_change(self) -> Difference | None:
+        """The change of the cost with the upper end that proves it: its own, or that of all steps tested together."""
         if self.cost_change is None or self.cost_bound is None:
             return self.cost_change
         mean, low, high = self.cost_change
         return Difference(mean, low, max(high, self.cost_bound))
+
+    @property
+    def proven(self) -> bool:
+        """Whether it is proven to be cheaper, tested together with all other steps."""
+        return _proven(self.cost_change, self.cost_bound)
 
 
 @dataclass(frozen=True)
@@ -410,9 +447,13 @@ class ModelSelection:
     @property
     def has_network(self) -> bool:
         """Whether the selected forecast is one that trained with a seed."""
+        return not self.corrects and self.model not in ("climatology", "linear", "trees")
+
+    @property
+    def model(self) -> str:
+        """The candidate whose models make the selected forecast, corrected or not."""
         selected = self.selected
-        model = selected.below if selected.name == "recent_errors" else selected.name
-        return not self.corrects and model not in ("climatology", "linear")
+        return str(selected.below) if not self.corrects and selected.name == "recent_errors" else selected.name
 
     @property
     def test_cost(self) -> float | None:
@@ -470,15 +511,20 @@ class ModelSelection:
                 **_columns("cost_change", candidate.cost_change),
                 "score": candidate.score,
                 **_columns("score_change_percent", candidate.score_change),
+                "expected_change": candidate.expected_change,
                 "test_cost": tested[candidate.name].cost if candidate.name in tested else None,
                 "accepted": candidate.accepted,
+                "proven": candidate.proven,
                 "why": candidate.why,
             }
             for candidate in self.candidates
         ]
         table = pd.DataFrame(lines)
-        numbers = [name for name in table.columns if name not in ("candidate", "parameters", "accepted", "why")]
+        numbers = [name for name in table.columns if name not in _NO_NUMBERS]
         return table.astype(dict.fromkeys(numbers, np.float64))
+
+
+_NO_NUMBERS = ("candidate", "parameters", "accepted", "proven", "why")
 
 
 def candidate_title(name: str) -> str:
@@ -494,6 +540,7 @@ def candidate_words(name: str, *, given: bool = False) -> str:
 _WORDS = {
     "climatology": "climatology",
     "linear": "the linear forecast",
+    "trees": "boosted trees",
     "network": "the network",
     "recent_errors": "the correction by recent errors",
     "total_score": "training on the score of the total as well",
@@ -510,8 +557,8 @@ _GIVEN_WORDS = {
 
 
 def step_level(steps: int) -> float:
-    """How sure each of so many steps must be, for the selection as a whole to be 95 % sure."""
-    return 1 - _FALSE_SELECTIONS / max(1, steps)
+    """How sure each of so many steps must be, for all claims of a selection together to be 95 % sure."""
+    return 1 - _FALSE_CLAIMS / max(1, steps)
 
 
 def untested_candidate(
@@ -528,42 +575,45 @@ def judged_candidate(
     below: JudgedCandidate,
     held: JudgedCases,
     *,
+    foresight: float,
     block: int,
     level: float,
     parameters: Mapping[str, str | float] | None = None,
-    presumed: bool = False,
 ) -> JudgedCandidate:
-    """Try a candidate against the candidate selected so far.
+    """Try a candidate against the one selected so far: accepted if it is expected to cost less.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
     >>> base = untested_candidate("climatology", None, JudgedCases(paid, paid), "all start from it")
     >>> cheaper = JudgedCases(0.9 * paid, paid)
-    >>> judged_candidate("linear", cheaper, base, JudgedCases(paid, paid), block=1, level=0.99).accepted
-    True
+    >>> judged = judged_candidate(
+    ...     "linear", cheaper, base, JudgedCases(paid, paid), foresight=0.0, block=1, level=0.99
+    ... )
+    >>> judged.accepted, judged.proven
+    (True, True)
     """
     known = dict(parameters or {})
     if not all(np.isfinite(values).all() for values in candidate):
         return JudgedCandidate(name, below.name, known, accepted=False, why="it failed")
-    change = np.stack([candidate.cost - held.cost, candidate.score - held.score])
-    cost_bound, score_bound = upper_bounds(change, block=min(block, len(held.cost)), level=level).tolist()
-    resampling = Resampling(len(held.cost), block=min(block, len(held.cost)))
-    accepted, why = _verdict(change, held, cost_bound, score_bound, resampling)
-    if presumed and not accepted and why != _SAME and change[1].mean() < 0:
-        better = fixed_text(-100 * float(change[1].mean() / held.score.mean()), 1)
-        accepted, why = True, f"its score was {better} % better, and it is left only with proof"
-    told = _Change.of(candidate, held, resampling)
-    return replace(
-        untested_candidate(name, below, candidate, why, accepted=accepted),
+    differences = np.stack([candidate.cost - held.cost, candidate.score - held.score])
+    block = min(block, len(held.cost))
+    change = _Change.of(candidate, held, Resampling(len(held.cost), block=block))
+    expected = change.expected_cost(float(held.cost.mean()) - foresight)
+    better = expected < 0 or (expected == 0 and change.score.estimate < 0)  # where the cost is the same for all
+    tested = replace(
+        untested_candidate(name, below, candidate, "", accepted=better),
         parameters=known,
-        cost_change=told.cost.interval(),
-        score_change=told.score_percent,
-        cost_bound=cost_bound,
-        score_bound=score_bound,
+        cost_change=change.cost.interval(),
+        score_change=change.score_percent,
+        expected_change=expected,
+        cost_bound=float(upper_bounds(differences[:1], block=block, level=level)[0]),
     )
+    if (np.abs(differences) <= _ROUNDING * np.abs(np.stack(held)).max(1, keepdims=True)).all():
+        return replace(tested, accepted=False, why=_SAME)
+    return replace(tested, why=_why(tested))
 
 
 def decision_candidate(frontier: Frontier, below: JudgedCandidate) -> JudgedCandidate:
-    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a candidate."""
+    """The decision weight that a frontier chooses, or the cheapest of those that it does not, as a candidate."""
     weighted = [point for point in frontier.points if point.weight]
     sound = [point for point in weighted if not point.failed]
     if not sound:
@@ -574,12 +624,9 @@ def decision_candidate(frontier: Frontier, below: JudgedCandidate) -> JudgedCand
     parameters: dict[str, str | float] = {"decision weight": shown.weight}
     if shown.also:
         parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
-    why = "no decision weight is proven to be cheaper"
-    held = next(point.cost for point in frontier.points if not point.weight)
-    if selected is not None and selected.cost_change is not None and held is not None:
-        why = _cheaper(selected.cost_change, held)
-    numbers = shown.cost, shown.score, shown.cost_change, shown.score_change, shown.cost_bound
-    return JudgedCandidate("decision", below.name, parameters, *numbers, accepted=selected is not None, why=why)
+    numbers = shown.cost, shown.score, shown.cost_change, shown.score_change, shown.expected_change, shown.cost_bound
+    candidate = JudgedCandidate("decision", below.name, parameters, *numbers, accepted=selected is not None, why="")
+    return replace(candidate, why=_why(candidate) if selected else "no decision weight is expected to cost less")
 
 
 def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> TestedCandidate:
@@ -589,31 +636,18 @@ def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, blo
     return TestedCandidate(name, float(judged.cost.mean()), float(judged.score.mean()), change)
 
 
-def _verdict(
-    change: Floats, held: JudgedCases, cost_bound: float, score_bound: float, resampling: Resampling
-) -> tuple[bool, str]:
-    """Whether the changes (2, N) of cost and score are proof enough, and why."""
-    if (np.abs(change) <= _ROUNDING * np.abs(np.stack(held)).max(1, keepdims=True)).all():
-        return False, _SAME
-    cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
-    if cost_bound < 0 and cost.significant:
-        return True, _cheaper(cost, paid)
-    if score_bound >= 0:
-        alone = "cheaper by itself, but with all steps tested together " if cost.high < 0 else ""
-        return False, f"it is {alone}not proven to be cheaper, nor to be better in score"
-    if cost.mean > _NO_DEARER * abs(paid):
-        return False, "its score is better, but it may cost more"
-    percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))
-    more = "not more" if cost.mean <= 0 else "hardly more"
-    return (
-        True,
-        f"its score is {fixed_text(percent, 1)} % better and it was {more} expensive (change {change_text(cost)})",
-    )
-
-
-def _cheaper(change: Difference, before: float) -> str:
-    now, then = number_text(before + change.mean), number_text(before)
-    return f"its mean cost is {now} instead of {then} (change {change_text(change)})"
+def _why(candidate: JudgedCandidate) -> str:
+    """Why a candidate was selected or not, in a few words."""
+    expected, measured, score = candidate.expected_change, candidate.tested_change, candidate.score_change
+    assert expected is not None
+    assert measured is not None
+    less = "less" if expected < 0 else "more"
+    told = f"expected to cost {number_text(abs(expected))} {less} per case" if expected else "expected to cost the same"
+    if not candidate.accepted:
+        return told
+    scored = "" if score is None else f", score {fixed_text(score.mean, 1, signed=True)} %"
+    proof = "proven cheaper" if candidate.proven else "not proven cheaper"
+    return f"{told} (on these cases {change_text(measured)}{scored}; {proof})"
 
 
 def _parameter_words(parameters: Mapping[str, str | float]) -> str:
@@ -698,9 +732,17 @@ class CandidateSelection(Generic[Trial]):
     """Candidates tried in order on the same held-out cases, each against the one that is selected so far."""
 
     def __init__(
-        self, judge: Callable[[Trial], JudgedCases], cases: int, block: int, steps: int, tolerance: float | None
+        self,
+        judge: Callable[[Trial], JudgedCases],
+        cases: int,
+        block: int,
+        steps: int,
+        *,
+        foresight: float,
+        tolerance: float | None,
     ) -> None:
-        self.judge, self.cases, self.block, self.tolerance = judge, cases, block, tolerance
+        self.judge, self.cases, self.block = judge, cases, block
+        self.foresight, self.tolerance = foresight, tolerance
         self.level = step_level(steps)
         self.candidates: list[JudgedCandidate] = []
         self.trials: dict[str, Trial] = {}
@@ -728,66 +770,71 @@ class CandidateSelection(Generic[Trial]):
 
     def add_unfitted(self, name: str, why: str) -> None:
         """A candidate without numbers."""
-        self.candidates.append(untested_candidate(name, self.selected, None, why, accepted=False))
+        self.add_candidate(untested_candidate(name, self.selected, None, why, accepted=False))
+
+    def add_candidate(self, candidate: JudgedCandidate, trial: Trial | None = None) -> None:
+        """One that was judged elsewhere, and is not selected."""
+        self.candidates.append(candidate)
+        if trial is not None:
+            self.trials[candidate.name] = trial
 
     def try_one(
         self,
         trial: Trial,
         parameters: Mapping[str, str | float] | None = None,
         *,
-        presumed: bool = False,
         objection: Callable[[], str] = lambda: "",
     ) -> bool:
         """Whether a candidate is selected; an objection, asked for where it would be, speaks against it."""
         worth = self.judge(trial)
-        candidate = self._tested(trial.name, worth, parameters, presumed)
+        candidate = self._tested(trial.name, worth, parameters)
         if candidate.accepted and (why := objection()):
             candidate = replace(candidate, accepted=False, why=why)
         return self._add(candidate, trial, worth)
 
     def try_best(self, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
-        """The variant of the best score, of those that are proven where there are any."""
+        """The variant of least expected cost."""
         worth = [self.judge(trial) for _, trial in trials]
         tested = [
-            self._tested(trial.name, each, parameters, False)
-            for each, (parameters, trial) in zip(worth, trials, strict=True)
+            self._tested(trial.name, each, parameters) for each, (parameters, trial) in zip(worth, trials, strict=True)
         ]
-        proven = [place for place, candidate in enumerate(tested) if candidate.accepted] or range(len(tested))
-        best = min(proven, key=lambda place: float(worth[place].score.mean()))
+        sound = [place for place, each in enumerate(tested) if each.expected_change is not None]
+        best = min(sound, key=lambda place: tested[place].expected_change or 0.0, default=0)
         return self._add(tested[best], trials[best][1], worth[best])
 
-    def try_weights(self, trials: Mapping[float, Trial], *, or_better_score: bool = False) -> Frontier:
-        """The decision weight that a frontier takes, or else one that is proven as any other candidate."""
-        held = self._worth[self.selected.name]
+    def try_weights(self, trials: Mapping[float, Trial], held: Trial | None = None) -> Frontier:
+        """The decision weight that a frontier chooses; against another forecast of weight 0 nothing is selected yet."""
+        below = self._worth[self.selected.name] if held is None else self.judge(held)
         worth = {weight: self.judge(trial) for weight, trial in trials.items()}
-        judged = weight_frontier({0.0: held, **worth}, self.block, self.tolerance, self.level)
-        candidate = decision_candidate(judged, self.selected)
-        if or_better_score and not candidate.accepted:
-            others = [
-                self._tested("decision", each, {"decision weight": weight}, False) for weight, each in worth.items()
-            ]
-            proven = [each for each in others if each.accepted]
-            candidate = min(proven, key=lambda each: each.cost or 0.0, default=candidate)
-        weight = float(candidate.parameters.get("decision weight", 0))
-        self._add(candidate, trials.get(weight), worth.get(weight))
+        judged = self.weight_frontier({0.0: below, **worth})
+        if held is None:
+            candidate = decision_candidate(judged, self.selected)
+            weight = float(candidate.parameters.get("decision weight", 0))
+            self._add(candidate, trials.get(weight), worth.get(weight))
         return judged
+
+    def weight_frontier(self, worth: Mapping[float, JudgedCases]) -> Frontier:
+        """What decision weights cost and score on the held-out cases, and which one to take."""
+        cost, score = (np.stack([getattr(each, name) for each in worth.values()]) for name in JudgedCases._fields)
+        options: dict[str, Any] = {"foresight": self.foresight, "level": self.level}
+        return frontier([*worth], cost, score, block=self.block, tolerance=self.tolerance, **options)
 
     def result(self) -> ModelSelection:
         """How each candidate was judged."""
         return ModelSelection(tuple(self.candidates), self.cases, min(self.block, self.cases))
 
     def _tested(
-        self, name: str, worth: JudgedCases, parameters: Mapping[str, str | float] | None, presumed: bool
+        self, name: str, worth: JudgedCases, parameters: Mapping[str, str | float] | None = None
     ) -> JudgedCandidate:
         return judged_candidate(
             name,
             worth,
             self.selected,
             self._worth[self.selected.name],
+            foresight=self.foresight,
             block=self.block,
             level=self.level,
             parameters=parameters,
-            presumed=presumed,
         )
 
     def _add(self, candidate: JudgedCandidate, trial: Trial | None, worth: JudgedCases | None) -> bool:
@@ -795,11 +842,3 @@ class CandidateSelection(Generic[Trial]):
         if trial is not None and worth is not None:
             self.trials[candidate.name], self._worth[candidate.name] = trial, worth
         return candidate.accepted
-
-
-def weight_frontier(
-    worth: Mapping[float, JudgedCases], block: int, tolerance: float | None, level: float = 0.975
-) -> Frontier:
-    """What decision weights cost and score on the same cases, and which one to take."""
-    cost, score = (np.stack([getattr(each, name) for each in worth.values()]) for name in JudgedCases._fields)
-    return frontier([*worth], cost, score, block=block, tolerance=tolerance, level=level)

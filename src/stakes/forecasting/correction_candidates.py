@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -32,6 +33,7 @@ from stakes.forecasting.recalibration import (
     learned,
     trained_on_decision,
 )
+from stakes.scores.decision_score import foresight_costs
 
 _BLOCKS = 5
 _HALF_LIVES = (30.0, 90.0, 365.0)  # days
@@ -141,12 +143,16 @@ class CorrectionSelection:
         self.joined = several and as_came
         steps = 2 + bool(self.half_lives) + self.joined + bool(self.weights)
         tries = steps + sum(max(0, len(variants) - 1) for variants in (self.half_lives, self.weights))
-        self.engine = CandidateSelection(self._judged, len(rows), self._block(rows), tries, settings.tolerance)
+        assert past.outcomes is not None
+        foresight = float(foresight_costs(cost, torch.from_numpy(past.outcomes[rows])).mean())
+        self.engine = CandidateSelection(
+            self._judged, len(rows), self._block(rows), tries, foresight=foresight, tolerance=settings.tolerance
+        )
         self.progress, self.done = progress, 0
         self.of = len(self.parts.blocks) * (1 + tries) + (1 + steps if self.parts.test is not None else 0) + 1
 
     def run(self) -> Recalibrated:
-        """All candidates in order; the forecast as it came where nothing can be proven."""
+        """All candidates in order; the forecast as it came where there are too few cases to tell."""
         engine, point = self.engine, self.past.is_point
         engine.add(self._trial(CorrectionPlan(dependence="members")), START)
         mended = CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence)
@@ -155,7 +161,7 @@ class CorrectionSelection:
             why = f"{engine.too_few}, {stays}" if point else f"{engine.too_few}: the forecast stays as it came"
             engine.add(self._trial(mended), why, accepted=point)
             return self._result()
-        engine.try_one(self._trial(mended), presumed=point)
+        engine.try_one(self._trial(mended))
         engine.try_one(self._trial(self._changed("linear", margins="linear")))
         if self.half_lives:
             plans = {days: self._changed("recent_errors", half_life=days) for days in self.half_lives}
@@ -170,11 +176,11 @@ class CorrectionSelection:
         return self._result()
 
     def _try_decision(self) -> None:
-        """A weight may also better the score and cost no more, as any other correction may."""
+        """Each weight, from what the score has taught."""
         held, plan = self.engine.trial, self._changed("decision")
         start = held if held.plan.margins != "raw" else self._trial(plan)
         trials = {weight: self._trained(start, replace(plan, decision_weight=weight)) for weight in self.weights}
-        self.engine.try_weights(trials, or_better_score=True)
+        self.engine.try_weights(trials)
 
     # How a candidate is tried
 

@@ -25,16 +25,23 @@ from stakes.evaluation.selection import (
     Frontier,
     JudgedCases,
     ModelSelection,
+    decision_candidate,
     rolling_folds,
-    weight_frontier,
 )
 from stakes.forecasting.corrections import ORIGINS, Correction, corrected_in_time
 from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.fitted_forecast import PooledForecast, Which
-from stakes.forecasting.plan import ForecasterParameters, ForecastKind, PlannedFit, TreeLocation, plan_fit
-from stakes.forecasting.recalibration import proven_correction
+from stakes.forecasting.plan import (
+    ForecasterParameters,
+    ForecastKind,
+    PlannedFit,
+    TreeLocation,
+    plan_fit,
+    trees_are_tried,
+)
+from stakes.forecasting.recalibration import helpful_correction
 from stakes.models.residual_model import place_models
-from stakes.scores.decision_score import realised_costs
+from stakes.scores.decision_score import foresight_costs, realised_costs
 from stakes.scores.mixture import score_weights
 from stakes.scores.scoring_rules import energy_score
 from stakes.training.settings import RefitSchedule, resolved_device
@@ -50,15 +57,17 @@ Forecasts = Mapping[Which, PooledForecast]
 """The forecast of the selected weight, and that of weight 0 beside it where it was trained."""
 
 Judge = Callable[[Tensor, Tensor], Correction | None]
-"""The correction of members (n, M, D) with these outcomes (n, D), or None where none is proven."""
+"""The correction of members (n, M, D) with these outcomes (n, D), or None where none is expected to help."""
 
-_MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
+_MEMBERS_TO_CORRECT = 200  # whose errors teach a correction
+_FIRST_MODELS = 2  # of the models of a decision weight, which tell whether the others are trained
 _STAGES = {
     "climatology": "climatology",
     "linear": "the linear forecast",
-    "network": "the network on its score",
-    "total_score": "the network on the score of the total as well",
-    "decision": "one network for each decision weight",
+    "trees": "boosted trees",
+    "network": "the networks on their score",
+    "total_score": "the networks on the score of the total as well",
+    "decision": "networks for each decision weight",
 }
 
 
@@ -120,7 +129,7 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
         return replace(self, forecasts=again.forecasts, trees=again.trees).corrected(corrections)
 
     def members(self, fitted: Forecasts, cases: CaseTable) -> dict[Which, Tensor]:
-        """As many members (n, M, D) of each forecast as prove a correction."""
+        """As many members (n, M, D) of each forecast as teach a correction."""
         parameters = self.training.parameters
         members, device = min(int(parameters.members), _MEMBERS_TO_CORRECT), resolved_device(parameters.device)
         return {
@@ -177,10 +186,11 @@ def recent_corrections(
     lead: int,
     again: bool,
 ) -> Mapping[Which, Correction | None]:
-    """What corrects each forecast; None where nothing is proven to.
+    """What corrects each forecast; None where nothing is expected to.
 
     Rows from `first` on were forecast by models that had seen none within the lead time. Where the models are trained
-    `again` on all rows, the correction of later fits must be proven too: fits on the rows before forecast each block.
+    `again` on all rows, their errors are smaller and other than those of models that are long out of date: the second
+    half of the rows is then forecast by a fit on what was known before it, and the errors of both halves teach.
     """
     if first >= len(rows):
         return {}
@@ -189,12 +199,10 @@ def recent_corrections(
     corrections = {which: judge(members, outcome) for which, members in drawn.items()}
     if not again or not any(corrections.values()):
         return corrections
-    second = first + -(-len(outcome) // ORIGINS)
-    edges = np.linspace(second, len(rows), ORIGINS).round().astype(np.int64).tolist()
-    later = selected.out_of_fold(rows, rolling_folds(edges, lead))
+    half = -(-len(outcome) // 2)
+    (later,) = selected.out_of_fold(rows, rolling_folds([first + half, len(rows)], lead))
     return {
-        which: correction
-        and judge(torch.cat([drawn[which][: second - first], *(each[which] for each in later)]), outcome)
+        which: correction and judge(torch.cat([drawn[which][:half], later[which]]), outcome)
         for which, correction in corrections.items()
     }
 
@@ -239,45 +247,51 @@ class ForecastSelection:
         self.lead = whole_number("gap", self.parameters.gap, 0)
         self.say = StatusLines(quiet=not self.parameters.verbose)
         self.records: list[dict[str, Any]] = []
-        self.corrections: Mapping[Which, Correction | None] | None = None  # once members are corrected
+        self.corrections: Mapping[Which, Correction | None] | None = None  # of the selected forecast
 
     def run(self) -> FoundForecast:
-        """What was selected, its members corrected where that is proven to help."""
+        """What was selected, its members corrected where that is expected to help."""
         parameters = self.parameters
         if parameters.model_selection and parameters.decision_weight == "auto":
             return self._all_candidates()
         return self._weights_alone()
 
     def _all_candidates(self) -> FoundForecast:
-        """All candidates in order; the linear one alone where nothing can be proven."""
+        """All candidates in order; the linear one alone where too few cases tell anything."""
         plan, parameters = self.network.training, self.parameters
         several = total_of(plan.cost) is not None and plan.train.outcome.shape[1] > 1
         total = several and "total" not in score_weights(plan.settings.score)
+        trees = parameters.base != "trees" and trees_are_tried(plan.train, plan.column)
         decision = any(plan.weights) and not self.why_no_decision
-        steps = 2 + parameters.recent_errors + total + decision
-        judged, block = len(self.network.judged_rows), self.network.block
-        engine = CandidateSelection(self._judged, judged, block, steps, parameters.tolerance)
-        constant, straight = plan_fit(parameters, self.rows, "climatology"), plan_fit(parameters, self.rows, "linear")
+        engine = self._engine(2 + trees + total + decision + parameters.recent_errors)
         trade_off = None
-        engine.add(self._trained(constant, "climatology"), START)
-        linear = self._trained(straight, "linear")
+        engine.add(self._trained(plan_fit(parameters, self.rows, "climatology"), "climatology"), START)
+        linear = self._trained(plan_fit(parameters, self.rows, "linear"), "linear")
         if engine.too_few:
             engine.add(linear, f"{engine.too_few}: it is the safe choice")
             return self._found(engine, None, None)
-        engine.try_one(linear, presumed=True)
+        engine.try_one(linear)
+        if trees:
+            engine.try_one(self._trained(plan_fit(parameters, self.rows, "trees"), "trees"))
         network = self._trained(self.network, "network")
         engine.try_one(network)
-        if parameters.recent_errors:
-            self._try_recent_errors(engine)
         if total:
             network = self._try_total_score(engine, network)
         if decision and network.fitted.models:  # as otherwise all weights would fail
-            weights = tuple(weight for weight in plan.weights if weight)
-            trials = self._trained_weights(network.planned, weights, "decision")
-            trade_off = engine.try_weights(trials)
+            trade_off = self._try_decision(engine, network)
         if self.why_no_decision:
             engine.add_unfitted("decision", self.why_no_decision)
+        if parameters.recent_errors:
+            self._try_recent_errors(engine)
         return self._found(engine, network, trade_off)
+
+    def _engine(self, steps: int) -> CandidateSelection[_Trial]:
+        judged = self.validation.rows(self.network.judged_rows)
+        cost, parameter = self.parameters.cost, self.network.training.column.parameters(judged.features)
+        foresight = float(foresight_costs(cost, judged.outcome, parameter).mean())
+        cases, block = len(judged), self.network.block
+        tolerance = self.parameters.tolerance
+        return CandidateSelection(self._judged, cases, block, steps, foresight=foresight, tolerance=tolerance)
 
     def _weights_alone(self) -> FoundForecast:
         """The given decision weight, or the one that a frontier takes."""
@@ -287,56 +301,75 @@ class ForecastSelection:
         without_failures(fitted)
         weight, trade_off = plan.weights[-1], None
         if parameters.decision_weight == "auto":
-            judged, worth = self.validation.rows(self.network.judged_rows), {}
-            for each in fitted:
-                members = _drawn(plan, _pooled(self.network, each), judged) if each.models else None
-                worth[each.weight] = _worth(plan, members, judged)
-            trade_off = weight_frontier(worth, self.network.block, parameters.tolerance)
+            trials = [_Trial("decision", self.network, each, _pooled(self.network, each)) for each in fitted]
+            worth = {trial.fitted.weight: self._judged(trial) for trial in trials}
+            trade_off = self._engine(1).weight_frontier(worth)
             weight = trade_off.chosen
         selected = selected_forecast(self.training, self.network, fitted, weight)
         if parameters.recent_errors:
-            selected = selected.corrected(self._proven(selected))
+            selected = selected.corrected(self._corrections(selected))
         records = [record for each in fitted for record in each.records]
         return FoundForecast(selected, None, {}, trade_off, records, len(self.validation))
 
     def _found(
         self, engine: CandidateSelection[_Trial], network: _Trial | None, trade_off: Frontier | None
     ) -> FoundForecast:
-        name, planned, fitted, forecast = engine.trial
+        _, planned, fitted, _ = engine.trial
         beside = [network.fitted] if fitted.weight and network is not None else []
         selected = selected_forecast(self.training, planned, [*beside, fitted], fitted.weight)
-        if name == "recent_errors":
-            selected = selected.corrected(self.corrections or {})
-        elif forecast.correction is not None:
-            selected = selected.corrected(self._proven(selected, "recent-errors-selected"))
+        if self.corrections is not None:
+            selected = selected.corrected(self.corrections)
         tried = {name: trial.forecast for name, trial in engine.trials.items() if trial.fitted.models}
         return FoundForecast(selected, engine.result(), tried, trade_off, self.records, len(self.validation))
 
     # The candidates
 
     def _try_recent_errors(self, engine: CandidateSelection[_Trial]) -> None:
+        """The selected forecast, corrected by errors of its own kind: the last candidate."""
         below = engine.trial
-        if len(self.validation) - self.lead < ORIGINS * LEAST_CASES:
+        if len(self.validation) - self.lead < ORIGINS * LEAST_CASES or not below.fitted.models:
             return
 
         def objection() -> str:
             alone = selected_forecast(self.training, below.planned, [below.fitted], below.fitted.weight)
-            self.corrections = self._proven(alone, "recent-errors")
+            self.corrections = self._corrections(alone, "recent-errors")
             if self.corrections.get("chosen") is not None:
                 return ""
+            self.corrections = None
             return "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
 
-        corrected = self._with_correction(below)._replace(name="recent_errors")
-        if not engine.try_one(corrected, objection=objection):
-            self.corrections = None
+        engine.try_one(self._with_correction(below)._replace(name="recent_errors"), objection=objection)
 
     def _try_total_score(self, engine: CandidateSelection[_Trial], network: _Trial) -> _Trial:
-        """The network that decision weights start from."""
+        """The networks that decision weights start from."""
         settings = self.network.training.settings
         mixture = ",".join(f"{name}={weight:g}" for name, weight in score_weights(settings.score).items()) + ",total=1"
         plan = replace(self.network.training, settings=replace(settings, score=mixture))
         scored = self._trained(self.network._replace(training=plan), "total_score")
         return scored if engine.try_one(scored, {"score": mixture}) else network
+
+    def _try_decision(self, engine: CandidateSelection[_Trial], network: _Trial) -> Frontier:
+        """The decision weight that the first models of each choose, with all models; against those of weight 0."""
+        plan = network.planned.training
+        weights = tuple(weight for weight in plan.weights if weight)
+        first, others = plan.of_seeds(slice(_FIRST_MODELS)), plan.of_seeds(slice(_FIRST_MODELS, None))
+        trials = self._trained_weights(network.planned._replace(training=first), weights, "decision")
+        held = FittedWeight(0.0, network.fitted.models[:_FIRST_MODELS], network.fitted.records[:_FIRST_MODELS])
+        alike = network._replace(fitted=held, forecast=_pooled(network.planned, held))
+        trade_off = engine.try_weights(trials, held=alike)
+        weight = trade_off.chosen
+        if not weight:
+            shown = decision_candidate(trade_off, engine.selected)
+            engine.add_candidate(shown, trials.get(float(shown.parameters.get("decision weight", 0))))
+            return trade_off
+        fitted = trials[weight].fitted
+        if others.seeds:
+            rest = self._trained_weights(network.planned._replace(training=others), (weight,), "decision-again")
+            more = rest[weight].fitted
+            fitted = FittedWeight(weight, [*fitted.models, *more.models], [*fitted.records, *more.records])
+        whole = _Trial("decision", network.planned, fitted, _pooled(network.planned, fitted))
+        engine.try_one(whole, {"decision weight": weight})
+        return trade_off
 
     # How a candidate is trained
 
@@ -345,7 +378,7 @@ class ForecastSelection:
         return self._trained_weights(planned, (0.0,), name)[0.0]
 
     def _trained_weights(self, planned: PlannedFit, weights: tuple[float, ...], name: str) -> dict[float, _Trial]:
-        self.say(f"training {_STAGES[name]}")
+        self.say(f"training {_STAGES[name.removesuffix('-again')]}")
         fitted = self.training.within(name).search(replace(planned.training, weights=weights))
         self.records += [record for each in fitted for record in each.records]
         try:
@@ -353,26 +386,21 @@ class ForecastSelection:
         except StakesError:
             if planned.kind != "network":
                 raise
-        trials = {each.weight: _Trial(name, planned, each, _pooled(planned, each)) for each in fitted}
-        if self.corrections is None:
-            return trials
-        return {weight: self._with_correction(trial) for weight, trial in trials.items()}
+        return {each.weight: _Trial(name, planned, each, _pooled(planned, each)) for each in fitted}
 
     def _with_correction(self, trial: _Trial) -> _Trial:
         """Corrected by all errors of the validation rows."""
-        if not trial.fitted.models:
-            return trial
         members = _drawn(self.network.training, trial.forecast, self.validation)[self.lead :].double().numpy()
         correction = Correction.fit(members, self.validation.outcome[self.lead :].double().numpy())
         return trial._replace(forecast=replace(trial.forecast, correction=correction))
 
-    def _proven(self, selected: SelectedForecast, name: str = "") -> Mapping[Which, Correction | None]:
+    def _corrections(self, selected: SelectedForecast, name: str = "") -> Mapping[Which, Correction | None]:
         """What corrects these models, or those that are trained again on all rows."""
         first = len(self.rows) - len(self.validation) + self.lead
         forecast = selected.forecasts["chosen"]
         cost = forecast.column.cost(self.parameters.cost, self.rows.features[first:])
         bounded = partial(within_bounds, bounds=forecast.bounds)
-        judge = partial(proven_correction, cost=cost, lead=self.lead, block=self.network.block, bounded=bounded)
+        judge = partial(helpful_correction, cost=cost, lead=self.lead, block=self.network.block, bounded=bounded)
         own = replace(selected, training=self.training.within(name))
         again = self.parameters.refit_on_all_rows
         return recent_corrections(own, selected.forecasts, self.rows, judge, first=first, lead=self.lead, again=again)

@@ -83,7 +83,8 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
         weights: Which weights "auto" chooses among; 0 is one of them in any case.
         members: How many members a forecast has.
-        ensemble: How many models of different seeds are trained and pooled into one forecast.
+        ensemble: How many models of different seeds are trained and pooled into one forecast; a model without a seed,
+            such as a linear one, is fitted once.
         decision_member_count: Members that the decision is made from in training, of which the score sees the first;
             None for those of `training`: by default the members of the score.
         epochs: How many epochs are trained at most, in place of those of `training`.
@@ -92,11 +93,12 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are then trained
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
-        model_selection: Whether "auto" selects among climatology, the linear forecast, the network, its correction by
-            recent errors, the score of the total and decision weights, each after the linear one only with proof, so
-            that the forecast may be a linear one; False takes the network and chooses its weight only.
+        model_selection: Whether "auto" selects among climatology, the linear forecast, boosted trees (where LightGBM is
+            installed and outcomes are few), the networks, the score of the total, decision weights and a correction by
+            recent errors: each is selected if it is expected to cost less than the one before it. False takes the
+            networks and chooses their weight only.
         recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
-            were trained on rows before it, where that is proven to help (`stakes.forecasting.corrections`).
+            were trained on rows before it, where that is expected to help (`stakes.Correction`).
         tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0,
             or of the candidate before it; None for no limit.
         block: How many neighbouring rows belong together; "auto" tells by their times.
@@ -108,7 +110,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
 
     Attributes:
         forecast_: The fitted forecast: models, what corrects and bounds their members, and the best constant action.
-        kind_: What its models are: without features, linear, or what the parameters ask for.
+        kind_: What its models are: without features, linear, trees, or what the parameters ask for.
         selection_: How each candidate was judged; None where there was no model selection.
         candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
         frontier_: How the decision weight was chosen; None where it was given.

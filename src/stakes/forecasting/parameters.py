@@ -22,10 +22,10 @@ class ForecastSettings:
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         conditioned: let models see the parameter of the cost that is a range, such as penalty=1..50
         members: members of a forecast
-        ensemble: models of different seeds, pooled
+        ensemble: networks of different seeds, pooled
         decision_member_count: members to decide from in training; by default the 10 of the score
-        model_selection: select from climatology, linear, network and decision weights, each step only with proof
-        recent_errors: correct members by the errors of validation cases, where that is proven to help
+        model_selection: select from climatology, linear, trees, network and decision weights by expected cost
+        recent_errors: correct members by the errors of validation cases, where that is expected to help
         epochs: most epochs of the training
         validation_fraction: share of the others, their last ones, by which training stops and a weight is selected
         tolerance: per cent by which a decision weight may make the score worse; no limit by default
@@ -35,7 +35,7 @@ class ForecastSettings:
     decision_weight: float | Literal["auto"] = "auto"
     conditioned: bool = False
     members: int = 500
-    ensemble: int = 1
+    ensemble: int = 4
     decision_member_count: int | None = None
     model_selection: bool = True
     recent_errors: bool = True
@@ -71,7 +71,7 @@ class FitSettings(ForecastSettings):
         score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
         outcome_bounds: what the targets cannot cross, such as 0,1; none, or auto, what the cost knows or the data show
         directions: features in degrees, which become sine and cosine; none, or auto, by their names and values
-        weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
+        weights: weights that auto chooses among; 0,0.1,0.3 by default
         test_fraction: share of the cases, the last ones, to judge by
         block: neighbouring cases that belong together; a week by default, in short records at least three days
         seed: of all that is random

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,8 +38,8 @@ from stakes.training.settings import (
 )
 from stakes.training.weight_search import TrainingPlan
 
-ForecastKind = Literal["climatology", "linear", "network"]
-"""What the models of a forecast are: without features, linear, or the model that the parameters ask for."""
+ForecastKind = Literal["climatology", "linear", "trees", "network"]
+"""What the models of a forecast are: without features, linear, boosted trees, or what the parameters ask for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +53,7 @@ class ForecasterParameters(ForecastSettings):
     outcome_bounds: Pair | Literal["auto"] | None = "auto"
     scoring_rule: str | None = None
     baseline: bool = False
-    weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    weights: Sequence[float] = (0.0, 0.1, 0.3)
     training: TrainingSettings | None = None
     refit_on_all_rows: bool = True
     block: int | Literal["auto"] = "auto"
@@ -65,11 +66,12 @@ class ForecasterParameters(ForecastSettings):
     def of_kind(self, kind: ForecastKind) -> "ForecasterParameters":
         """Those of one of the candidates."""
         if kind == "network":
-            return self
+            seedless = isinstance(based_model(self.model, self.base), LinearSettings)
+            return replace(self, ensemble=1) if seedless else self
         return replace(
             self,
             model=simple_model(kind),
-            base="none",
+            base="trees" if kind == "trees" else "none",
             ensemble=1,
             decision_weight="auto",
             weights=(0.0,),
@@ -77,9 +79,15 @@ class ForecasterParameters(ForecastSettings):
         )
 
 
-def simple_model(kind: Literal["climatology", "linear"]) -> LinearSettings:
-    """The model of a candidate that needs no training."""
-    return LinearSettings(constant=kind == "climatology")
+def simple_model(kind: Literal["climatology", "linear", "trees"]) -> LinearSettings:
+    """The model of a candidate that is not trained in steps; that of trees has the errors around their forecasts."""
+    return LinearSettings(constant=kind != "linear")
+
+
+def trees_are_tried(rows: CaseTable, column: ParameterColumn) -> bool:
+    """Whether trees are a candidate: LightGBM is installed, and outcomes, each with trees of its own, are few."""
+    few = rows.outcome.shape[1] <= _MOST_OUTCOMES and len(rows) >= _LEAST_ROWS
+    return few and not column.conditioned and find_spec("lightgbm") is not None
 
 
 def based_model(
@@ -101,6 +109,7 @@ def based_factory(model: str | ModelSettings | ModelFactory, base: str, gap: int
 
 
 _LEAST_ROWS = 20
+_MOST_OUTCOMES = 4
 _BLOCKS = 5
 _ROUNDS, _PATIENCE = 500, 25
 _PARAMETERS = {"objective": "regression", "learning_rate": 0.05, "verbosity": -1}

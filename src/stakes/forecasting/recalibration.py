@@ -1,4 +1,4 @@
-"""What a correction is worth: whether it is proven, how it is trained on the decision, and how both are judged."""
+"""What a correction is worth: whether it helps, how it is trained on the decision, and how both are judged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,13 @@ from stakes.evaluation.case_metrics import (
 )
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.selection import JudgedCases, judged_candidate, too_few_to_choose, untested_candidate
+from stakes.evaluation.selection import (
+    JudgedCases,
+    judged_candidate,
+    step_level,
+    too_few_to_choose,
+    untested_candidate,
+)
 from stakes.forecasting.corrections import (
     ORIGINS,
     CorrectedMembers,
@@ -36,7 +42,7 @@ from stakes.forecasting.corrections import (
 )
 from stakes.forecasting.error_model import LEAST_CASES, StandardTerms, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.scores.decision_score import DecisionScore, realised_cost, realised_costs
+from stakes.scores.decision_score import DecisionScore, foresight_costs, realised_cost, realised_costs
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 
@@ -208,16 +214,13 @@ def learned(
     return trained_on_decision(found, past, cost, plan.decision_weight, case_weights(past, plan.half_life))
 
 
-_PROVEN = 0.975  # how sure a correction of recent errors must be
-
-
-def proven_correction(
+def helpful_correction(
     members: Tensor, outcome: Tensor, cost: Cost, *, lead: int, block: int, bounded: Callable[[Tensor], Tensor]
 ) -> Correction | None:
-    """The correction of all these errors, where those of earlier cases mend later ones; None where they do not.
+    """The correction of all these errors, if that of earlier cases is expected to make later ones cheaper.
 
     The cases are cut into four blocks. Each is corrected as it could have been at the time, and all are judged as a
-    candidate is, 97.5 % sure.
+    candidate is.
     """
     cases = len(outcome)
     if cases < ORIGINS * LEAST_CASES or too_few_to_choose(cases, block):
@@ -226,7 +229,10 @@ def proven_correction(
     mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
     before, after = (_judged(cost, each, outcome) for each in (members, mended))
     below = untested_candidate("raw", None, before, "all start from it")
-    change = judged_candidate("recent_errors", after, below, before, block=block, level=_PROVEN)
+    foresight = float(foresight_costs(cost, outcome).mean())
+    change = judged_candidate(
+        "recent_errors", after, below, before, foresight=foresight, block=block, level=step_level(1)
+    )
     return Correction.fit(known, seen) if change.accepted else None
 
 

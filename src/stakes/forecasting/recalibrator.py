@@ -1,4 +1,4 @@
-"""The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
+"""The estimator for forecasts that somebody else makes: corrected by their past errors where that should pay."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -132,7 +132,7 @@ class RecalibratorParameters(RecalibratorSettings):
 
 
 class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # type: ignore[misc]
-    """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
+    """Decisions from a forecast that somebody else makes, corrected by its own past errors where that should pay.
 
     It selects among these candidates (`stakes.evaluation.selection`): the forecast as it came; its bias and spread
     mended, by season, hour, lead and site where there are enough cases; further numbers of the forecast and features;

@@ -174,13 +174,13 @@ def _weights_section(comparison: Comparison, frontier: Frontier) -> Section:
         [each for each in comparison.selection.candidates if each.name == "decision"] if comparison.selection else []
     )
     base = candidate_words(tried[0].below) if tried and tried[0].below is not None else "weight 0"
-    held = f"0 stands for {base}, the candidate selected before" if tried else "0 trains the score alone"
-    harmless = "" if frontier.tolerance is None else "that hardly harm the score and "
+    held = f"0 stands for {base}" if tried and comparison.kind != "fit" else "0 trains the score alone"
+    harmless = "" if frontier.tolerance is None else " that hardly harm the score"
     text = (
-        f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Among the weights "
-        f"{harmless}that are significantly cheaper than {base}, the cheapest is selected, or the smallest that is "
-        "about as cheap. The intervals shown are those of each weight alone. The test is of all weights at once and "
-        "stricter: the more weights are tried, the more seem cheaper by chance."
+        f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Of the weights"
+        f"{harmless} the one of least expected cost is selected. The intervals shown are those of each weight alone; "
+        "whether one is proven to be cheaper is tested for all at once, since the more are tried, the more seem "
+        "cheaper by chance."
     )
     figure = frontier_figure(frontier, comparison.unit, comparison.settings, base)
     table = frontier_table(frontier, comparison.unit, base)

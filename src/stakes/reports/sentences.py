@@ -84,7 +84,7 @@ def headline(comparison: Comparison) -> str:
     unproven = [_unproven(rival, comparison.unit) for rival in every if rival not in gains]
     selection = comparison.selection
     if selection is not None and selection.selected is selection.candidates[0]:
-        told = f"Keep {who}: nothing was proven to be better."
+        told = f"Keep {who}: nothing was expected to cost less."
         told += f" It saves {_savings(gains, comparison.unit)}." if gains else ""
     elif gains:
         told = f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
@@ -344,9 +344,7 @@ def _weight_sentence(comparison: Comparison) -> str:
         )
     if not comparison.weight and frontier is not None:
         few = too_few_to_choose(frontier.cases, frontier.block)
-        none = (
-            "No decision weight made decisions significantly cheaper on the validation cases without harming the score."
-        )
+        none = "No decision weight is expected to make decisions cheaper, judged on the validation cases."
         return f"{f'Too early to tell whether decision-aware training pays: {few}.' if few else none} Weight 0 is kept."
     how = "given" if frontier is None else "chosen on validation cases"
     who, change = f"weight {comparison.weight:g} ({how})", comparison.change(comparison.selected)

@@ -28,27 +28,30 @@ def selection_table(selection: ModelSelection, unit: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for candidate, change, score, test_cost in _judged(selection):
         name = ShownCell(_with_parameters(candidate), strong=candidate is selection.selected)
-        rows.append((name, _standing(selection, candidate), candidate.cost, change, score, test_cost))
+        expected, proven = candidate.expected_change, _proof(candidate)
+        rows.append((name, _standing(selection, candidate), candidate.cost, change, score, expected, proven, test_cost))
     if (again := _fitted_again(selection)) is not None:
-        rows.append((*again[:2], None, None, None, again[2]))
+        rows.append((*again[:2], *[None] * 5, again[2]))
     columns = (
         Column("candidate", help="with what it changes; bold: selected"),
-        Column("result", help="selected, accepted before it, or why not"),
+        Column("result", help="selected, selected before it, or why not"),
         Column("validation cost", unit, "number", "mean realised cost per validation case"),
-        Column(f"{_DELTA} cost", unit, "number", "less that of the last one accepted before it"),
+        Column(f"{_DELTA} cost", unit, "number", "less that of the one selected before it"),
         Column(
             f"{_DELTA} score",
             "%",
             "number",
-            "in per cent of that of the last one accepted before it; a lower score is better",
+            "in per cent of that of the one selected before it; a lower score is better",
         ),
+        Column(f"expected {_DELTA} cost", unit, "number", "what decided: the candidate is selected if it is negative"),
+        Column("proven", help="whether it is proven to be cheaper"),
         Column("test cost", unit, "number", "mean realised cost per test case"),
     )
     note = (
-        f"From {selection.words(selection.candidates[0].name)} on, each candidate was compared with the last one "
-        "accepted before it, on validation cases. It was accepted where it was significantly cheaper, all steps tested "
-        "together, or significantly better in score and at most half a per cent more expensive. "
-        f"{_PAIRED} The upper end of a change is the one that decided: it holds for all steps at once."
+        f"From {selection.words(selection.candidates[0].name)} on, each candidate was compared with the one selected "
+        "so far, on validation cases, and selected if it is expected to cost less. The expected change of the cost is "
+        "the measured one, shrunk towards what the change of the score implies: costs are noisy, scores much less. "
+        f"Proven means cheaper with all steps tested together. {_PAIRED}"
     )
     return Table("selection", "Every candidate", columns, tuple(rows), note)
 
@@ -64,6 +67,7 @@ def shown_selection(selection: ModelSelection, unit: str = "") -> pd.DataFrame:
                 f"validation cost{costs}": candidate.cost,
                 f"change{costs}": change and change.text,
                 "score (%)": score and score.text,
+                "proven": _proof(candidate),
                 f"test cost{costs}": test_cost,
                 "result": _standing(selection, candidate),
             }
@@ -84,8 +88,12 @@ def _judged(
     for candidate in selection.candidates:
         score = candidate.score_change
         shown = None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean)
-        change = None if candidate.deciding_change is None else ShownCell.interval(*candidate.deciding_change, decimals)
+        change = None if candidate.tested_change is None else ShownCell.interval(*candidate.tested_change, decimals)
         yield candidate, change, shown, tested.get(candidate.name)
+
+
+def _proof(candidate: JudgedCandidate) -> str | None:
+    return None if candidate.cost_change is None else "yes" if candidate.proven else "no"
 
 
 def _with_parameters(candidate: JudgedCandidate) -> str:
@@ -96,10 +104,10 @@ def _with_parameters(candidate: JudgedCandidate) -> str:
 
 
 def _standing(selection: ModelSelection, candidate: JudgedCandidate) -> str:
-    """Whether a candidate was selected, accepted before it, or why not, in a few words."""
+    """Whether a candidate is selected, was selected before another, or why not, in a few words."""
     if candidate is selection.selected:
         return "selected"
-    return "accepted" if candidate.accepted else candidate.why
+    return "selected before" if candidate.accepted else candidate.why
 
 
 def _fitted_again(selection: ModelSelection) -> tuple[str, str, float] | None:

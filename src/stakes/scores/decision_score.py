@@ -114,6 +114,11 @@ def realised_costs(
     return RealisedCost(torch.cat(actions), torch.cat(costs), score=torch.cat(scores) if scores else None)
 
 
+def foresight_costs(cost: Cost, outcome: Tensor, parameter: Tensor | None = None) -> Tensor:
+    """What the best action for each outcome (N, D), known beforehand, costs, (N,)."""
+    return realised_costs(cost, outcome[..., None, :], outcome, parameter=parameter).cost
+
+
 @torch.no_grad()
 def mean_cost(
     cost: Callable[[Tensor, Tensor], Tensor], action: Tensor, members: Tensor, weights: Tensor | None = None
