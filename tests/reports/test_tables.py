@@ -66,7 +66,7 @@ def test_tables_of_weights_calibration_groups_and_settings(fit: Comparison) -> N
     assert cells(table, 5)[-1] == "failed"
     assert [row[4].strong for row in calibration_table(fit).shown_rows()] == [True, False]
     assert len(groups_table(fit).columns) == 8
-    assert len(groups_table(invented_fit(cases=40, weight=0.0)).columns) == 4
+    assert len(groups_table(invented_fit(cases=40, weight=0.0)).columns) == 6
     assert cells(settings_table(fit.settings, "fit"), 0)[:3] == ["members", "model.hidden", "model.name"]
 
 
