@@ -45,6 +45,9 @@ def reproduce(
         ),
     ] = (),
     settings: Annotated[Path | None, Parameter(help="a TOML or JSON file of such settings")] = None,
+    kept: Annotated[
+        bool, Parameter(help="judge what is trained already, and say what is not", negative="", show_default=False)
+    ] = False,
     model: Annotated[str | None, Parameter(help="implicit or diffusion; both by default")] = None,
     record: Annotated[
         str | None, Parameter(help="another record or a file, NetCDF, Zarr, CSV or parquet, for wind or frost")
@@ -66,7 +69,7 @@ def reproduce(
     from reproduction.runs.sweep import read_overrides
 
     overrides = read_overrides(settings, set_)
-    wanted = Reproduction(subject, budget == "quick", model, record, figure, tables, overrides)
+    wanted = Reproduction(subject, budget == "quick", model, record, figure, tables, overrides, kept)
     sys.stdout.write(f"{run(wanted, out or wanted.folder, Execution(device, workers, quiet))}\n")
 
 

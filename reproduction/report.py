@@ -220,6 +220,6 @@ def _tables(
     if subject == "portfolio":
         tables = [portfolio_table(portfolios), portfolio_weights_table(portfolios)] if len(portfolios) else []
         return [*tables, *([scores_table(scores)] if len(scores) else [])]
-    keys = [key for key in studies if key.task == subject and key.choice == MAIN] if subject in SUBJECTS else []
+    keys = [key for key in summaries if key.task == subject and key.choice == MAIN] if subject in SUBJECTS else []
     tables = [metrics_table(key, studies[key], summaries[key]) for key in keys]
     return tables + [regions_table(key, studies[key], summaries[key]) for key in keys if studies[key].regions]

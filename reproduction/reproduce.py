@@ -19,6 +19,7 @@ from reproduction.claims.judging import claims_record, judge_claims
 from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import PaperFigure
 from reproduction.plan import (
+    CHOICES,
     NOT_SHIPPED,
     PROGRAMS,
     REDUCED,
@@ -29,7 +30,7 @@ from reproduction.plan import (
 )
 from reproduction.programs.reproduce import reproduce_programs
 from reproduction.report import build_report, draw_figure, draw_figures
-from reproduction.run_studies import kept_study, run_studies
+from reproduction.run_studies import is_trained, kept_study, run_studies
 from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.study import Study
@@ -122,6 +123,7 @@ class Reproduction:
     figure: str | None = None  # the label of the only figure to draw; None for the whole report
     tables: str | None = None  # the folder of the portfolios' tables that are not shipped; None for the current one
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings on top of the plan's, by dotted name
+    kept: bool = False  # whether only what is trained already is judged
 
     @property
     def folder(self) -> Path:
@@ -163,6 +165,10 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
     planned, notes = _with_data(wanted.planned())
     notes += [f"{name} was left aside: nothing here has it." for name in unknown_settings(wanted.overrides, planned)]
     with locked(out), _resumable():
+        if wanted.kept:
+            absent = [study for study in planned if not is_trained(study, out)]
+            planned = [study for study in planned if study not in absent]
+            notes += [f"{study.key} was not run: {CHOICES[study.choice][0]}." for study in absent]
         for note in notes:
             say(note)
         if planned:

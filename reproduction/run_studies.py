@@ -72,7 +72,7 @@ def run_studies(
     _require_same_data(planned, out)
     done = {each.key: study for each in planned if (study := kept_study(each, out)) is not None}
     missing = [each for each in planned if each.key not in done]
-    _train([each for each in missing if each.model != "policy"], out / "sweep", execution, say)
+    _train([each for each in missing if not is_trained(each, out)], out / "sweep", execution, say)
     if missing:
         forecasts = [(each.sweep, _assessment(each, execution)) for each in missing if each.model != "policy"]
         with say.counting(f"evaluating {len(missing)} {'study' if len(missing) == 1 else 'studies'}") as report:
@@ -120,6 +120,11 @@ def _train(planned: Sequence[PlannedStudy], folder: Path, execution: Execution, 
         if _untrained(sweep, folder):
             raise
         say(str(error))  # every run came to an end, some by failing
+
+
+def is_trained(planned: PlannedStudy, out: Path) -> bool:
+    """Whether nothing of it is left to train; policies are trained as they are judged."""
+    return planned.model == "policy" or not _untrained(planned.sweep, out / "sweep")
 
 
 def _untrained(sweep: Sweep, folder: Path) -> int:

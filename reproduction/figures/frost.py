@@ -120,18 +120,19 @@ def _marginal(study: Study) -> Drawn:
 
 def _conditional(study: Study) -> Drawn:
     """Rows are what was observed, columns metrics."""
-    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.1)
+    metrics = [metric for metric in METRIC_LABELS if metric != "gap"]
+    drawing, grid = new_figure(2, len(metrics), height=2.1)
     lines: list[Line] = []
     for row, region in zip(grid, ("frost", "no frost"), strict=True):
         lines = [*_by_alpha(study, region), *_by_alpha(study, region, "forecast")]
-        for axes, metric in zip(row, METRIC_LABELS, strict=True):
+        for axes, metric in zip(row, metrics, strict=True):
             _draw_by_weight(axes, metric, lines)
         row[0].set_title(f"{region} observed", loc="left")
     shared_legend(drawing, lines)
     return Drawn(
         drawing,
-        "Mean CRPS, decision loss, miscalibration and, ours, the signed gap (predicted − realised cost) over the cases "
-        "with observed frost (top) and without (bottom; the scales of the rows differ), against the decision weight; "
+        "Mean CRPS, decision loss and miscalibration over the cases with observed frost (top) and without (bottom; the "
+        "scales of the rows differ), against the decision weight; "
         f"{_of(study)}; {BANDS}, and {FILLED}. {_DILEMMA[0].upper()}{_DILEMMA[1:]}, so "
         "dashed lines show as many cases chosen by the probability of frost or of none, the mean of all forecasts of "
         "the study.",
@@ -145,6 +146,7 @@ def _rolling_dq(study: Study) -> Drawn:
     drawing, grid = new_figure(1, len(weights), height=2.5, sharex=True, sharey=True)
     centres = window_centres(study.case_values("outcome"), _HALF_WIDTH, count=24)
     lines = list(zip((0.3, 0.5, 0.7), ("blue", "black", "orange"), ("s", "o", "^"), DASHES, strict=False))
+    reach = 0.0
     for axes, weight in zip(grid[0], weights, strict=True):
         for level, name, marker, dashes in lines:
             curve = quantile_shift(study, level, weight, _HALF_WIDTH, alpha, centres)
@@ -153,8 +155,10 @@ def _rolling_dq(study: Study) -> Drawn:
             axes.plot(centres, curve.mean, linestyle=dashes, **look)
             axes.plot(centres[sure], curve.mean[sure], linestyle="", marker=marker, **look)
             axes.plot([], [], linestyle=dashes, marker=marker, label=f"quantile {level:g}", **look)
+            reach = max(reach, 1.6 * float(np.nanmax(np.abs(curve.mean))))
             if level == 0.5:
-                band(axes, centres, curve.mean - curve.deviation, curve.mean + curve.deviation, COLOURS[name])
+                band(axes, centres, curve.low, curve.high, COLOURS[name])
+        axes.set_ylim(-reach, reach)
         axes.axhline(0.0, color="black", linewidth=0.6)
         axes.axvline(0.0, color="black", linestyle=":", linewidth=0.8)
         axes.set(xlabel=f"observed ({unit_of(study)})", title=f"weight {weight:g}")
@@ -163,9 +167,9 @@ def _rolling_dq(study: Study) -> Drawn:
     return Drawn(
         drawing,
         f"How far the quantiles 0.3, 0.5 and 0.7 of the forecasts move against weight 0, in windows of ±1 °C of the "
-        f"observed temperature, at α = {alpha:g}; {_of(study)}. The band, of the median, is ±1 "
-        "standard deviation over seeds; marks stand where the paired 95 % interval leaves out zero. To look for: which "
-        f"quantile moves most on either side of the threshold (dotted); {_DILEMMA}.",
+        f"observed temperature, at α = {alpha:g}; {_of(study)}. The band is the paired 95 % "
+        "interval of the median's shift, cut off where it is wide; marks stand where an interval leaves out zero. To "
+        f"look for: which quantile moves most on either side of the threshold (dotted); {_DILEMMA}.",
     )
 
 

@@ -107,6 +107,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6)
 
 
+_IN_PER_CENT = ("energy_score", "miscalibration")
 BANDS = "bands are ±1 standard deviation over seeds"
 FILLED = "marks are filled where the paired 95 % interval of the difference to weight 0 leaves out zero"
 
@@ -188,16 +189,23 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
     axes.set_xticks(WEIGHT_TICKS)
 
 
-def common_limits(panels: Sequence[Axes]) -> None:
-    """Give panels that are compared one vertical scale."""
-    limits = np.array([panel.get_ylim() for panel in panels])
-    for panel in panels:
-        panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+def draw_change_panel(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
+    """The change of a metric against weight 0: in per cent where the metric itself is not near zero."""
+    relative = metric in _IN_PER_CENT
+    draw_changes(axes, metric, lines, relative)
+    label = f"Δ {METRIC_LABELS[metric]} (%)" if relative else f"Δ {metric_label(lines[0].study, metric)}"
+    axes.set(xlabel="decision weight (–)", ylabel=label)
 
 
 def shared_legend(figure: Figure, lines: Sequence[Line], others: Sequence[Line2D] = (), columns: int = 6) -> None:
     """Draw one legend for all panels under them: the lines, then what else needs a word."""
-    handles = [Line2D([], [], label=line.label, **line.look) for line in lines if line.by == "observed"]
+    handles = [
+        Line2D([], [], label=line.label, markerfacecolor="white", **line.look)
+        for line in lines
+        if line.by == "observed"
+    ]
+    dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": "black"}
+    handles.append(Line2D([], [], label="filled: interval leaves out 0", **dot))
     if any(line.by == "forecast" for line in lines):
         handles.append(Line2D([], [], color="black", linestyle="--", linewidth=_THIN, label="region by forecast"))
     figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=2.8)

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from reproduction.calibration import calibration_sides
 from reproduction.diagnostics import quantile_shift, window_centres
@@ -19,9 +19,7 @@ from reproduction.figures.paper_figure import (
     Drawn,
     Line,
     PaperFigure,
-    common_limits,
-    draw_changes,
-    draw_levels,
+    draw_change_panel,
     legend_below,
     metric_label,
     nearest,
@@ -37,8 +35,6 @@ from stakes.costs.scalar_costs import ShortfallCost
 from stakes.evaluation.intervals import defined_mean
 from stakes.reports.drawing import COLOURS, band, error_bars, weight_colours
 
-Panels = NDArray[np.object_]
-
 _IMPLICIT, _DIFFUSION = StudyKey("wind", "implicit"), StudyKey("wind", "diffusion")
 _MODELS = {"implicit": "implicit generative model", "diffusion": "distributional diffusion model"}
 _RECORDS = {
@@ -50,7 +46,7 @@ _RECORDS = {
 _REGIONS = {"cut-off": ("orange", "o"), "rated": ("blue", "s"), "ramp": ("green", "^")}
 _HALF_WIDTH = 1.5  # m/s, the paper's windows
 _WEIGHT = "decision weight (–)"
-_BARS = "bars are paired 95 % intervals and marks filled where one leaves out zero"
+_BARS = "bars are paired 95 % intervals, and marks filled where one leaves out zero"
 _DILEMMA = (
     "cases are chosen by what was observed, which rewards forecasts that exaggerate (the forecaster's dilemma), so "
     "dashed lines show as many cases chosen by the probability of the region, the mean of all forecasts of the study, "
@@ -92,32 +88,30 @@ def _setup(studies: Studies) -> Drawn:
 
 def _aggregate(study: Study) -> Drawn:
     """All cases, by lambda."""
-    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.0)
-    lines = _by_penalty(study)
-    _compare(grid, lines)
+    drawing, lines = _four_changes(_by_penalty(study))
     shared_legend(drawing, lines)
     return Drawn(
         drawing,
-        f"Metrics of all test cases by decision weight for each λ; {_of(study)}. Top: means, where {BANDS}; bottom: "
-        f"the change against weight 0, where {_BARS}. To look for: {_MEASURES}.",
+        f"The change of four metrics of all test cases against weight 0, by decision weight and λ; {_of(study)}; "
+        f"{_BARS}. To look for: {_MEASURES}.",
     )
 
 
 def _regional(study: Study) -> Drawn:
-    """Two rows a lambda."""
+    """A column a lambda, each with its own scale."""
     penalties = nearest([3.0, 5.0, 10.0], study.parameters)
-    drawing, grid = new_figure(2 * len(penalties), len(METRIC_LABELS), height=1.5)
+    drawing, grid = new_figure(2, len(penalties), height=2.2)
     lines: list[Line] = []
-    for row, penalty in enumerate(penalties):
+    for column, penalty in zip(grid.T, penalties, strict=True):
         lines = _by_region(study, penalty)
-        _compare(grid[2 * row : 2 * row + 2], lines)
-        grid[2 * row, 0].set_title(f"λ = {penalty:g}", loc="left", fontweight="bold")
-    _same_scales(grid)
+        for axes, metric in zip(column, ("energy_score", "cost"), strict=True):
+            draw_change_panel(axes, metric, lines)
+        column[0].set_title(f"λ = {penalty:g}", loc="left", fontweight="bold")
     shared_legend(drawing, lines)
     return Drawn(
         drawing,
-        f"Metrics by region of the power curve and decision weight, two rows for each λ; {_of(study)}. Upper rows: "
-        f"means, where {BANDS}; lower rows: the change against weight 0, where {_BARS}. {_sentence(_DILEMMA)}.",
+        "The change of CRPS (top, in per cent) and cost (bottom) against weight 0 by region of the power curve and "
+        f"decision weight, a column for each λ with its own scale; {_of(study)}; {_BARS}. {_sentence(_DILEMMA)}.",
     )
 
 
@@ -128,20 +122,18 @@ _MEASURES = (
 
 
 def _trade_off(study: Study, wanted: Sequence[float]) -> Drawn:
-    """For each lambda two rows: CRPS against cost with the regional metrics, then the signed gap with the changes."""
+    """CRPS against cost, and the changes by region: four panels for one lambda, a row of three for each of two."""
     penalties = nearest(wanted, study.parameters)
-    drawing, grid = new_figure(2 * len(penalties), 4, height=1.95 if len(penalties) == 1 else 1.75)
+    single = len(penalties) == 1
+    drawing, grid = new_figure(2, 2 if single else 3, height=2.3)
+    rows = [grid.reshape(-1)] if single else list(grid)
     lines: list[Line] = []
-    for row, penalty in enumerate(penalties):
+    for panels, penalty in zip(rows, penalties, strict=False):
         lines = _by_region(study, penalty)
-        pair = grid[2 * row : 2 * row + 2]
-        _scatter(pair[0, 0], study, penalty)
-        draw_levels(pair[1, 0], "gap", lines)
-        pair[1, 0].set(xlabel=_WEIGHT, ylabel=metric_label(study, "gap"))
-        _compare(pair[:, 1:], lines, ("energy_score", "cost", "miscalibration"))
-        pair[0, 0].set_title(f"λ = {penalty:g}", loc="left", fontweight="bold")
-    _same_scales(grid[:, 1:])
-    common_limits(grid[1::2, 0])
+        _scatter(panels[0], study, penalty)
+        for axes, metric in zip(panels[1:], ("energy_score", "cost", "miscalibration"), strict=False):
+            draw_change_panel(axes, metric, lines)
+        panels[0].set_title(f"λ = {penalty:g}", loc="left", fontweight="bold")
     weights = study.weights
     dots = [
         Line2D([], [], linestyle="", marker="o", color=colour, label=f"weight {weight:g}")
@@ -151,24 +143,27 @@ def _trade_off(study: Study, wanted: Sequence[float]) -> Drawn:
     penalty_names = " and ".join(f"{penalty:g}" for penalty in penalties)
     return Drawn(
         drawing,
-        f"Wind power dispatch at λ = {penalty_names}; {_of(study)}. Upper left: mean CRPS against mean decision loss "
-        "(on own scales) of every weight and seed, means joined; to its right metrics by region of the power curve, "
-        f"where {BANDS}; below the signed gap (predicted − realised cost) and the changes against weight 0, where "
-        f"{_BARS}. {_sentence(_DILEMMA)}.",
+        f"Wind power dispatch at λ = {penalty_names}; {_of(study)}. First: mean CRPS against mean cost of every weight "
+        "and seed, means joined. Then the change of CRPS, cost and, at one λ, miscalibration against weight 0 by "
+        f"region of the power curve; {_BARS}. {_sentence(_DILEMMA)}.",
     )
 
 
 def _cut_off(study: Study) -> Drawn:
-    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.0)
-    lines = _by_penalty(study, "cut-off")
-    _compare(grid, lines)
+    drawing, lines = _four_changes(_by_penalty(study, "cut-off"))
     shared_legend(drawing, lines)
     return Drawn(
         drawing,
-        f"Metrics in the cut-off region (from 20 m/s at hub height on) by decision weight for each λ; {_of(study)}. "
-        f"Top: means, where {BANDS}; bottom: the change against weight 0, where {_BARS}. To look for: {_MEASURES}. "
-        f"{_sentence(_DILEMMA)}.",
+        "The change of four metrics in the cut-off region (from 20 m/s at hub height on) against weight 0, by decision "
+        f"weight and λ; {_of(study)}; {_BARS}. To look for: {_MEASURES}. {_sentence(_DILEMMA)}.",
     )
+
+
+def _four_changes(lines: list[Line]) -> tuple[Figure, list[Line]]:
+    drawing, grid = new_figure(2, 2, height=2.1)
+    for axes, metric in zip(grid.flat, METRIC_LABELS, strict=True):
+        draw_change_panel(axes, metric, lines)
+    return drawing, lines
 
 
 def _median_shift(study: Study) -> Drawn:
@@ -260,26 +255,6 @@ def _scatter(axes: Axes, study: Study, penalty: float) -> None:
         means.append((defined_mean(score), defined_mean(cost)))
     axes.plot(*zip(*means, strict=True), color=COLOURS["grey"], linewidth=1)
     axes.set(xlabel=metric_label(study, "energy_score"), ylabel=metric_label(study, "cost"))
-
-
-def _compare(grid: Panels, lines: Sequence[Line], metrics: Sequence[str] = tuple(METRIC_LABELS)) -> None:
-    """Two rows: every metric by weight, and its changes against weight 0."""
-    study = lines[0].study
-    for (above, below), metric in zip(grid.T, metrics, strict=True):
-        draw_levels(above, metric, lines)
-        draw_changes(below, metric, lines)
-        above.set_ylabel(metric_label(study, metric), fontsize=7)
-        below.set_ylabel(f"Δ {metric_label(study, metric)}", fontsize=7)
-        below.set_xlabel(_WEIGHT)
-        above.sharex(below)
-        above.tick_params(labelbottom=False)
-
-
-def _same_scales(grid: Panels) -> None:
-    """One scale a metric for all lambda."""
-    for column in grid.T:
-        common_limits(column[::2])
-        common_limits(column[1::2])
 
 
 def _by_region(study: Study, penalty: float) -> list[Line]:

@@ -122,7 +122,7 @@ def test_frost_by_forecast_stands_beside_frost_observed() -> None:
     study = made("whole")[StudyKey("frost", "implicit")]
     drawn = _made_figure("frost_conditional", "whole")
     for row, region in enumerate(("frost", "no frost")):
-        panel = drawn.figure.axes[4 * row + 1]
+        panel = drawn.figure.axes[3 * row + 1]
         dashed = [line for line in panel.get_lines() if line.get_linestyle() == "--"]
         for line, alpha in zip(dashed, study.parameters, strict=True):
             means = [study.mean("cost", weight, alpha, region, "forecast").estimate for weight in study.weights]
