@@ -3,52 +3,143 @@
     python -m reproduction.publishing FOLDER reproduction/pages
 
 Copies results.json, summary.parquet and the figures of a folder that `python -m reproduction` wrote, and writes
-claims.md, figures.md, portfolios.md and base_scores.md from the results, or, for `python -m reproduction programs`,
-tables.md. The report itself and the models stay where they are.
+claims.md, figures.md, portfolios.md and base_scores.md from the results and the table of claims into README.md, or, for
+`python -m reproduction programs`, tables.md. The report itself and the models stay where they are.
 """
 
 import argparse
 import json
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduction.plan import BASES, METHODS
+import pandas as pd
+
+from reproduction.plan import BASES, CHOICES, METHODS
 from stakes.text import number_text, signed_interval_text
 
 
 def publish(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     results = json.loads((source / "results.json").read_text())
-    shutil.copyfile(source / "results.json", target / "results.json")
-    shutil.rmtree(target / "figures", ignore_errors=True)
-    shutil.copytree(source / "figures", target / "figures")
     if "problems" in results:
+        _replace_figures(source, target, set())
+        shutil.copyfile(source / "results.json", target / "results.json")
         (target / "tables.md").write_text(programs_markdown(results["problems"]))
         return
-    shutil.copyfile(source / "summary.parquet", target / "summary.parquet")
-    (target / "claims.md").write_text(claims_markdown(results["claims"]))
+    if (target / "results.json").exists():
+        results = _with_kept_portfolios(results, json.loads((target / "results.json").read_text()))
+    _publish_summary(source, target, results)
+    (target / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+    _replace_figures(source, target, set(results["figures"]))
+    write_pages(results, target)
+
+
+def write_pages(results: Mapping[str, Any], target: Path) -> None:
+    """The pages that follow from the results; of the README the table of claims."""
+    (target / "claims.md").write_text(claims_markdown(results["claims"], results["rivals"]))
     (target / "figures.md").write_text(figures_markdown(results["figures"]))
+    (target / "portfolios.md").write_text(portfolios_markdown(results["portfolios"]))
+    (target / "base_scores.md").write_text(scores_markdown(results["scores"]))
+    page = target / "README.md"
+    if page.exists():
+        page.write_text(with_table(page.read_text(), results["claims"]))
+
+
+def _with_kept_portfolios(results: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A reproduction of the paper alone leaves what was published of the portfolios as it is."""
     if results["portfolios"]:
-        (target / "portfolios.md").write_text(portfolios_markdown(results["portfolios"]))
-    if results["scores"]:
-        (target / "base_scores.md").write_text(scores_markdown(results["scores"]))
+        return results
+    kept = {label: figure for label, figure in before["figures"].items() if figure["subject"] == "portfolio"}
+    own = {"portfolios": before["portfolios"], "scores": before["scores"]}
+    return results | own | {"figures": results["figures"] | kept}
 
 
-def claims_markdown(claims: Mapping[str, Any]) -> str:
-    """One line per claim: what the paper says, the verdict under the main settings and under others, and what decided.
+def _publish_summary(source: Path, target: Path, results: Mapping[str, Any]) -> None:
+    summary, published = pd.read_parquet(source / "summary.parquet"), target / "summary.parquet"
+    if published.exists():
+        before = pd.read_parquet(published)
+        tasks = before["study"].str.split("-").str[0]
+        summary = pd.concat([summary, before[~tasks.isin(summary["study"].str.split("-").str[0])]], ignore_index=True)
+    summary.to_parquet(published, compression="zstd")
 
-    What decided is the first check that fails, or that is open, or the first of all where the claim holds.
-    """
-    lines = ["| | the paper says | verdict | measured | under other choices |", "|---|---|---|---|---|"]
+
+def _replace_figures(source: Path, target: Path, kept: set[str]) -> None:
+    """The figures of the source, and of those that were there the ones that are kept."""
+    folder = target / "figures"
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        if file.stem not in kept:
+            file.unlink()
+    for file in (source / "figures").iterdir():
+        shutil.copyfile(file, folder / file.name)
+
+
+_START, _END = "<!-- table of claims, written by reproduction.publishing -->", "<!-- end of the table -->"
+
+
+def with_table(page: str, claims: Mapping[str, Any]) -> str:
+    """The page with its table of claims written anew; what is said of each is in claims/sentences.toml."""
+    before, _, rest = page.partition(_START)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_START}\n\n{claims_table(claims)}\n{_END}{after}"
+
+
+def claims_table(claims: Mapping[str, Any]) -> str:
+    """One line a claim: its verdict, the effect that decided it, one sentence, and what changed."""
+    said = tomllib.loads((Path(__file__).parent / "claims" / "sentences.toml").read_text())
+    heads = ["", "verdict", "decided by", "in one sentence", "since the last edition, and why"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for name, claim in claims.items():
-        main, *_ = claim["choices"].values()
-        others = [f"{choice}: {judged['verdict']}" for choice, judged in list(claim["choices"].items())[1:]]
-        measured = _decisive(main["checks"]) or main["note"]
-        cells = [name, claim["statement"], f"**{main['verdict']}**", measured, ", ".join(others)]
-        lines.append(f"| {' | '.join(cells)} |")
+        first, *_ = claim["choices"].values()
+        words = said[name]
+        cells = [name, f"**{first['verdict']}**", _decisive(first["checks"]) or first["note"]]
+        lines.append(f"| {' | '.join([*cells, words['says'], words['changed']])} |")
     return "\n".join(lines) + "\n"
+
+
+def claims_markdown(claims: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Every claim with all its effects under every choice, and the rivals."""
+    parts = [
+        "# Every claim, with all its effects",
+        "Generated by `python -m reproduction.publishing` from `results.json`. An effect marked with · stands beside "
+        "the claim and has no say in its verdict; intervals are those of 95 %.",
+    ]
+    for name, claim in claims.items():
+        parts += [f"## {name}", f"**{claim['statement']}** {claim['how']}"]
+        for choice, judged in claim["choices"].items():
+            title = CHOICES[choice][0]
+            lines = [f"{'' if check['counts'] else '· '}{_shown(check)}" for check in judged["checks"]]
+            note = [judged["note"]] if judged["note"] else []
+            parts += [f"*{title}*: **{judged['verdict']}**", "\n".join(f"- {line}" for line in [*lines, *note])]
+    if rivals:
+        parts += ["## Rivals and other readings", _RIVALS, _rivals_lines(rivals)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_RIVALS = (
+    "Each against weight 0 of the paper's settings on the same test cases, paired; of one data seed and three seeds "
+    "where no more were trained. The synthetic task with the diffusion model; wind (λ = 5), frost (α = 0.5) with the "
+    "implicit one. Bold where zero is left out."
+)
+
+
+def _rivals_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    heads = ["task", "method", "weight", "cost", "change of cost", "above foresight", "CRPS", "signed gap"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in rows:
+        cost, regret, score, gap = (row[name] for name in ("cost", "foresight_regret", "energy_score", "gap"))
+        changes = (_change_cell(cost), _change_cell(regret, " %"), _change_cell(score, " %"), _change_cell(gap))
+        mean = "" if cost is None or cost[0] is None else f"{cost[0]:.4f}"
+        weight = f"{row['weight']:g}"
+        lines.append(f"| {' | '.join([row['task'], row['method'], weight, mean, *changes])} |")
+    return "\n".join(lines)
+
+
+def _change_cell(values: Sequence[float] | None, unit: str = "") -> str:
+    return "" if values is None else interval_cell(values[1:], unit)
 
 
 def _decisive(checks: Sequence[Mapping[str, Any]]) -> str:

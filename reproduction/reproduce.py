@@ -30,9 +30,11 @@ from reproduction.plan import (
 )
 from reproduction.programs.reproduce import reproduce_programs
 from reproduction.report import build_report, draw_figure, draw_figures
+from reproduction.rivals import rival_rows
 from reproduction.run_studies import is_trained, kept_study, run_studies
 from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import RunSettings, task_data
+from reproduction.studies import untrained_runs
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import portfolio_rows, score_rows, summarise
@@ -166,14 +168,16 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
     notes += [f"{name} was left aside: nothing here has it." for name in unknown_settings(wanted.overrides, planned)]
     with locked(out), _resumable():
         if wanted.kept:
-            absent = [study for study in planned if not is_trained(study, out)]
-            planned = [study for study in planned if study not in absent]
+            trained = [study for study in planned if is_trained(study, out)]
+            forecast = {study.task for study in trained if study.model != "policy"}
+            absent = [study for study in planned if study not in trained or study.task not in forecast]
+            planned = [study for study in trained if study.task in forecast]
             notes += [f"{study.key} was not run: {CHOICES[study.choice][0]}." for study in absent]
         for note in notes:
             say(note)
         if planned:
             say(expected_effort(planned, execution).sentence(wanted.quick))
-        studies = run_studies(planned, out, execution, say)
+        studies = run_studies(planned, out, execution, say, training=not wanted.kept)
         if wanted.figure is not None:
             return _write_figure(draw_figure(Studies({**_others(wanted, out), **studies}), wanted.figure), out)
         say("drawing and judging")
@@ -259,6 +263,8 @@ def _report(
         "reproduction": to_plain(wanted),
         "reduced": reduced,
         "claims": claims_record(judgements),
+        "rivals": _without_nan(rival_rows(studies)),
+        "untrained": {str(key): count for key, study in studies.items() if (count := untrained_runs(study))},
         "portfolios": json.loads(portfolios.to_json(orient="records")),
         "scores": json.loads(scores.to_json(orient="records")),
         "figures": {
@@ -272,6 +278,12 @@ def _report(
     page = build_report(studies, judgements, figures, summaries, portfolios, scores, reduced, notes, provenance)
     write_report(page, out / "report.html")
     return out / "report.html"
+
+
+def _without_nan(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for JSON, in which what could not be measured is null."""
+    text = json.dumps(rows)  # which writes NaN, and infinity, as words
+    return cast(list[dict[str, Any]], json.loads(text, parse_constant=lambda word: None))
 
 
 def _provenance(wanted: Reproduction, studies: Studies, execution: Execution, seconds: float) -> dict[str, str]:

@@ -65,14 +65,18 @@ def _assessed(task: Task, seed: int, device: str) -> MetricArrays:
 
 
 def run_studies(
-    planned: Sequence[PlannedStudy], out: Path, execution: Execution, say: StatusLines | None = None
+    planned: Sequence[PlannedStudy],
+    out: Path,
+    execution: Execution,
+    say: StatusLines | None = None,
+    training: bool = True,
 ) -> Studies:
     """Train and evaluate what is not yet there; a planned study of which every run failed is left out."""
     say = say or StatusLines(execution.quiet)
     _require_same_data(planned, out)
     done = {each.key: study for each in planned if (study := kept_study(each, out)) is not None}
     missing = [each for each in planned if each.key not in done]
-    _train([each for each in missing if not is_trained(each, out)], out / "sweep", execution, say)
+    _train([each for each in missing if training and each.model != "policy"], out / "sweep", execution, say)
     if missing:
         forecasts = [(each.sweep, _assessment(each, execution)) for each in missing if each.model != "policy"]
         with say.counting(f"evaluating {len(missing)} {'study' if len(missing) == 1 else 'studies'}") as report:

@@ -33,7 +33,7 @@ from reproduction.claims.claim import (
 from reproduction.study import Study, StudyError
 from stakes.evaluation.intervals import Sampled, defined_mean
 
-_IMPLICIT = ("main", "biased_score", "debiased", "more_members")
+_IMPLICIT = ("main", "reduced", "biased_score", "debiased", "more_members")
 _DIFFUSION = ("main", "improved", "chain")
 _LOW, _MIDDLE, _HIGH = 0.3, 0.5, 0.9
 _FLAT = 2.0  # per cent

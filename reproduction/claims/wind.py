@@ -34,7 +34,7 @@ from stakes.evaluation.intervals import Sampled
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members", "late_cutoff", "projected_gradient")
 _POOLED = ("rolling", "rolling_nora10", *_IMPLICIT)  # of which the first that is there gives the verdict
-_DIFFUSION = ("main", "improved")
+_DIFFUSION = ("main", "reduced", "improved")
 _PENALTY = 5.0  # the paper's main lambda
 _MIDDLE, _HIGH = 0.5, 0.9
 _FLAT = 2.0  # per cent

@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -6,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 from forked_processes import Forked
+from made_studies import made_studies
 
-from reproduction.runs.evaluations import Assessment, evaluate_runs
+from reproduction.rivals import rival_rows
+from reproduction.runs.evaluations import Assessment, evaluate_runs, metrics_by_member
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.settings import task_data
 from reproduction.runs.stacks import train_folders
 from reproduction.runs.sweep import Point, Sweep, read_sweep
-from reproduction.studies import assess
+from reproduction.studies import assess, untrained_runs, with_decision_training
 from reproduction.study import Study, StudyError
+from reproduction.tasks.synthetic import SyntheticTask
 from stakes import ImplicitModel, optimal_action
 from stakes.evaluation.metrics import Assessor
 from stakes.files import read_json, write_json
@@ -191,3 +195,40 @@ def test_a_sweep_without_a_trained_run_is_refused(copied: Path) -> None:
     fail(copied, *SWEEP.runs)
     with pytest.raises(StudyError, match="none of the 3 runs"):
         assess(SWEEP, copied, SETTINGS, {})
+
+
+def test_runs_without_decision_training_have_no_say() -> None:
+    study = made_studies("synthetic").find("synthetic", "diffusion")
+    best = study.forecasts["cost"].isel(case=0, drop=True) * 0 + 40.0
+    kept = best.where(~((best["seed"] == 1) & (best["decision_weight"] == 0.5)), 0.0)
+    marked = replace(study, forecasts=study.forecasts.assign(validation_best_epoch=kept))
+    assert untrained_runs(marked) == study.groups
+    left = with_decision_training(marked)
+    assert np.isnan(left.values("cost", 0.5)[:, 1]).all()
+    np.testing.assert_array_equal(left.values("cost", 0.5)[:, 0], study.values("cost", 0.5)[:, 0])
+    np.testing.assert_array_equal(left.values("cost", 0.9), study.values("cost", 0.9))
+
+
+def test_members_are_told_apart_by_where_they_lie() -> None:
+    task = SyntheticTask()
+    generator = torch.Generator().manual_seed(0)
+    low = 0.2 * torch.randn(4, 4000, 1, generator=generator)
+    high = 2.5 + 0.4 * torch.randn(4, 1000, 1, generator=generator)
+    found = metrics_by_member(task, torch.cat([low, high], 1), torch.zeros(4, 1))
+    np.testing.assert_allclose(found["quartiles_calm"], 1.349 * 0.2, rtol=0.05)
+    np.testing.assert_allclose(found["quartiles_hazard"], 1.349 * 0.4, rtol=0.08)
+    few = metrics_by_member(task, low[:, :20], torch.zeros(4, 1))
+    assert few["quartiles_hazard"].isnan().all()
+    whole = Assessor(task.cost)(torch.cat([low, high], 1), torch.zeros(4, 1))
+    np.testing.assert_allclose(found["gradient_calm"] + found["gradient_hazard"], whole["gradient"], rtol=1e-5)
+
+
+def test_rivals_are_compared_on_the_same_runs() -> None:
+    studies = made_studies("synthetic", "main", "tail_crps")
+    rows = rival_rows(studies)
+    (base,) = (row for row in rows if (row["choice"], row["model"], row["weight"]) == ("main", "diffusion", 0.0))
+    assert base["cost"][1:] == [0.0, 0.0, 0.0]
+    main, rival = (studies.find("synthetic", "diffusion", choice) for choice in ("main", "tail_crps"))
+    (row,) = (row for row in rows if (row["choice"], row["weight"]) == ("tail_crps", 0.9))
+    expected = rival.values("cost", 0.9)[:1].mean() - main.values("cost", 0.0)[:1].mean()
+    assert row["cost"][1] == pytest.approx(expected)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from golden.make_run import FOLDER, RUN
+from golden_run import FOLDER, RUN
 from torch import Tensor
 
 from reproduction.runs import evaluations as run_evaluations

@@ -108,7 +108,7 @@ def test_what_a_file_does_not_say_is_the_papers() -> None:
     assert run.training == replace(paper.training, epochs=7) != TrainingSettings(epochs=7)
     assert run.model == paper.models[0]
     assert run_from_plain({"task": {"name": "wind", "penalty": 3}, "model": "diffusion"}) == RunSettings(
-        WindTask(penalty=3.0), DiffusionSettings(), training=WindTask.paper.training
+        WindTask(penalty=3.0), WindTask.paper.models[1], training=WindTask.paper.training
     )
     with pytest.raises(SettingError, match=r"task\.penalty"):
         run_from_plain({"task": {"name": "wind", "penalty": "high"}})

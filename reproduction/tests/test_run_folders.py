@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from golden.make_run import FOLDER
+from golden_run import FOLDER
 from reproduction_calls import called, complaint
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")

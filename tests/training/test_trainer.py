@@ -9,7 +9,7 @@ from observed_training import CPU, QUICK, SETTINGS, MakeReplica, assert_same, re
 from refusals import refuses
 from torch import Tensor
 
-from stakes import DecisionAwareObjective, DecisionScore, EnergyScore, ImbalanceCost, cost_function
+from stakes import DecisionAwareObjective, DecisionScore, EnergyScore, ImbalanceCost, ProtectionCost, cost_function
 from stakes.errors import SettingError
 from stakes.training.progress import Trained
 from stakes.training.replicas import ReplicaStack
@@ -262,3 +262,39 @@ def test_the_users_setting_comes_back() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_last_weights_may_be_kept_instead(make_replica: MakeReplica) -> None:
+    (last,) = train([make_replica()], replace(SHORT, keep="last", validate_every=4))
+    (asked,) = train([replace(make_replica(), epochs=4)], replace(SHORT, validate_every=4))
+    assert (last.status, last.epoch, last.best_epoch) == ("finished", 4, 4)
+    assert_same(last, asked)
+
+
+@pytest.mark.parametrize("kind", ["diffusion", "implicit"])
+def test_every_validation_case_may_be_drawn_several_times(kind: str, make_replica: MakeReplica) -> None:
+    stack = ReplicaStack([make_replica(kind)], replace(SETTINGS, validation_draws=5), CPU)
+    assert ReplicaStack([make_replica(kind)], SETTINGS, CPU).validation_draws == (16 if kind == "diffusion" else 1)
+    rows = stack.initial_parameters()
+    drawn = stack.draws_with_features(rows, stack.validation, 7, "validation", draws=5)
+    pairs = [(draw.decision_outcome, features) for draw, features in drawn]
+    outcomes, features = (torch.cat([pair[side] for pair in pairs], 1)[0] for side in (0, 1))
+    assert torch.equal(outcomes, stack.validation.outcome[0].repeat_interleave(5, 0))
+    assert torch.equal(features, stack.validation.features[0].repeat_interleave(5, 0))
+    many = replace(SETTINGS, validation_draws=400, validation_members=20)
+    few, more = (validate(ReplicaStack([make_replica(kind)], each, CPU), rows, None) for each in (SETTINGS, many))
+    torch.testing.assert_close(few["score"], more["score"], rtol=0.3, atol=0.0)
+
+
+def test_projected_gradient_and_the_tail_train_too(make_replica: MakeReplica) -> None:
+    exact, projected = (
+        train([make_replica()], replace(SHORT, solver=solver, solver_steps=400))[0]
+        for solver in ("exact", "projected_gradient")
+    )
+    assert projected.best_loss == pytest.approx(exact.best_loss, rel=1e-2)
+    assert projected.best_loss != exact.best_loss
+    protection = make_replica(cost=ProtectionCost(0.5, 0.5))
+    (tail,) = train([protection], replace(SHORT, companion="tail_crps"))
+    (decision,) = train([protection], SHORT)
+    assert tail.decision_scale != decision.decision_scale
+    refuses(SettingError, "tail_crps", train, [make_replica()], replace(SHORT, companion="tail_crps"))

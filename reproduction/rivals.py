@@ -1,0 +1,58 @@
+"""What else was trained on the paper's tasks beside the decision loss, each against the score alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reproduction.plan import CHOICES, MAIN
+from reproduction.studies import with_decision_training
+from reproduction.study import Study
+from reproduction.study_collection import Studies, StudyKey
+from stakes.evaluation.intervals import Resampling
+
+_OF_TASK = {"synthetic": ("diffusion", None), "wind": ("implicit", 5.0), "frost": ("implicit", 0.5)}
+"""The model of each task whose weight 0 the others are compared with, and the cost's parameter."""
+_OTHER_MODELS = {"gaussian": "a Gaussian forecast (mean and width)", "policy": "a direct policy a(x), no forecast"}
+_SHOWN = (0.0, 0.3, 0.5, 0.9, 0.95, 1.0)  # where there are many weights
+_LEFT_OUT = ("rolling", "rolling_nora10", "late_cutoff")  # of other cases, or of another cost
+
+
+def rival_rows(studies: Studies) -> list[dict[str, Any]]:
+    """One row for each task, method and weight: what it changes against weight 0 of the main settings, paired."""
+    rows = []
+    for task, (model, parameter) in _OF_TASK.items():
+        base = studies.by_key.get(StudyKey(task, model))
+        if base is not None and parameter is not None:
+            parameter = min(base.parameters, key=lambda each, wanted=parameter: abs(each - wanted))
+        for key in studies if base is not None else ():
+            same_task = key.task == task and key.model in (model, *_OTHER_MODELS)
+            known = parameter is None or parameter in studies[key].parameters
+            if same_task and known and key.choice not in _LEFT_OUT and base is not None:
+                study = with_decision_training(studies[key])
+                rows += [{"task": task, **row} for row in _rows(key, study, base, parameter)]
+    return rows
+
+
+def _rows(key: StudyKey, study: Study, base: Study, parameter: float | None) -> Iterator[dict[str, Any]]:
+    title = _OTHER_MODELS.get(key.model, "the decision loss" if key.choice == MAIN else CHOICES[key.choice][0])
+    for weight in (weight for weight in study.weights if weight in _SHOWN or len(study.weights) < len(_SHOWN)):
+        row: dict[str, Any] = {"method": title, "choice": key.choice, "model": key.model, "weight": weight}
+        for metric, relative in (("cost", False), ("foresight_regret", True), ("energy_score", True), ("gap", False)):
+            if metric not in study.forecasts:
+                row[metric] = None
+                continue
+            values, at_0 = _same_runs(study.values(metric, weight, parameter), base.values(metric, 0.0, parameter))
+            groups, seeds, cases = values.shape
+            resampling = Resampling(cases, seeds, groups, block=min(study.block, cases))
+            mean, before = resampling.pair(values, at_0)
+            change = mean.relative_to(before) if relative else mean - before
+            row[metric] = [float(mean.estimate), *map(float, change.interval())]
+        yield row
+
+
+def _same_runs(values: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The data sets and seeds, from the first, that both have."""
+    groups, seeds = (min(sizes) for sizes in zip(values.shape[:2], others.shape[:2], strict=True))
+    return values[:groups, :seeds], others[:groups, :seeds]
