@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reproduction.figures.paper_figure import nearest
 from reproduction.plan import CHOICES, MAIN
 from reproduction.studies import with_decision_training
 from reproduction.study import Study
@@ -25,7 +26,7 @@ def rival_rows(studies: Studies) -> list[dict[str, Any]]:
     for task, (model, parameter) in _OF_TASK.items():
         base = studies.by_key.get(StudyKey(task, model))
         if base is not None and parameter is not None:
-            parameter = min(base.parameters, key=lambda each, wanted=parameter: abs(each - wanted))
+            parameter = nearest([parameter], base.parameters)[0]
         for key in studies if base is not None else ():
             same_task = key.task == task and key.model in (model, *_OTHER_MODELS)
             known = parameter is None or parameter in studies[key].parameters

@@ -15,7 +15,7 @@ SETTINGS = sorted((ROOT / "examples").glob("*.toml"))
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
 def test_settings_of_the_examples_are_valid(path: Path) -> None:
-    expected = {"paper_real.toml": 288, "paper_synthetic.toml": 99, "run.toml": 1, "sweep.toml": 8}
+    expected = {"paper_real.toml": 708, "paper_synthetic.toml": 99, "run.toml": 1, "sweep.toml": 8}
     assert len(read_sweep(tomllib.loads(path.read_text())).points) == expected[path.name]
 
 
