@@ -290,6 +290,9 @@ class PanelForecaster:
         fitted, layout = self._fitted
         panel = Panel.read(table, layout, fitted.state.scale.levels)
         self._check(panel)
+        if layout.known and panel.last <= panel.newest_outcome:
+            names = ", ".join(layout.known)
+            self.notes_ += (f"no row comes after the newest outcome: {names} are unknown at the times after it",)
         return panel
 
     def decided(
