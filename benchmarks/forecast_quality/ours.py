@@ -19,12 +19,11 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def estimator(settings: Mapping[str, Any], problem: Problem, members: int, seed: int) -> NDArray[np.float64]:
-    """Members (N, M, D) of the test rows; without a decision weight the cost, the first one, is of no account."""
-    known, cost = slice(problem.train), next(iter(problem.costs.values()))
-    step = np.median(np.diff(problem.times[known])) / np.timedelta64(1, "h")
-    forecaster = DecisionAwareForecaster(
-        cost,
+def forecaster_of(settings: Mapping[str, Any], problem: Problem, members: int, seed: int) -> DecisionAwareForecaster:
+    """Unfitted; without a decision weight the cost, the first one, is of no account."""
+    step = np.median(np.diff(problem.times[: problem.train])) / np.timedelta64(1, "h")
+    return DecisionAwareForecaster(
+        next(iter(problem.costs.values())),
         decision_weight=0.0,
         gap=round(problem.lead_hours / step),
         members=members,
@@ -32,6 +31,11 @@ def estimator(settings: Mapping[str, Any], problem: Problem, members: int, seed:
         random_state=seed,
         **settings,
     )
+
+
+def estimator(settings: Mapping[str, Any], problem: Problem, members: int, seed: int) -> NDArray[np.float64]:
+    """Members (N, M, D) of the test rows."""
+    known, forecaster = slice(problem.train), forecaster_of(settings, problem, members, seed)
     forecaster.fit(problem.features[known], problem.outcomes[known], times=problem.times[known])
     return forecaster.sample(problem.features[problem.test_rows]).astype(np.float64)
 

@@ -15,7 +15,7 @@ from stakes.training.settings import DiffusionSettings, ImplicitSettings, Linear
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 FEATURES = list(LAYOUT.features)
-PARTS = {"state.json", "training.json", "weights.safetensors"}
+PARTS = {"state.json", "training.json", "weights.safetensors", "inputs.parquet"}
 DATA = DataFingerprint("load.csv", 60, "a" * 64, "2020-01-01T00:00:00", "2020-03-01T00:00:00")
 
 

@@ -1,7 +1,6 @@
 """Decisions for rows that lack a feature."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,7 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.artifacts.folder import read_manifest
-from stakes.files import read_json, write_json
 from stakes.workflows import fit
-from stakes.workflows.missing_features import FEATURE_MOMENTS
 
 QUICK = ["--model", "linear", "--members", "300", "--decision-weight", "0", "--no-headroom", "--outcome-bounds", "none"]
 HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
@@ -51,7 +47,6 @@ def decided(data: pd.DataFrame, *words: str) -> tuple[pd.DataFrame, list[str]]:
 
 def test_a_forecast_without_a_feature_is_as_wide_as_what_is_not_known() -> None:
     fitted(table(1000, 0), "--target", "load")
-    assert FEATURE_MOMENTS in read_manifest(Path("fit")).files
     new = table(600, 1)
     complete, notes = decided(new)
     assert ("missing_features" not in complete, notes) == (True, [])
@@ -117,16 +112,28 @@ def test_a_lagged_feature_and_the_calendar() -> None:
     assert found["time"].is_monotonic_increasing
 
 
-def test_a_fit_that_does_not_know_how_leaves_such_rows_out() -> None:
-    fitted(table(200, 0), "--target", "load")
+def test_a_fit_of_few_rows_leaves_such_rows_out() -> None:
+    fitted(table(29, 0), "--target", "load")
     new = table(3, 1)
     new.loc[1, "wind"] = np.nan
-    content = Path("fit", FEATURE_MOMENTS).read_bytes()
-    Path("fit", FEATURE_MOMENTS).write_bytes(content[:-1] + b"!")
     found, notes = decided(new)
     assert list(found["row"]) == [1, 3]
-    assert any(note.startswith("rows that lack a feature are left out, since") for note in notes)
-    manifest = read_json(Path("fit/bundle.json"))
-    del manifest["files"][FEATURE_MOMENTS]
-    write_json(Path("fit/bundle.json"), manifest)
-    assert decided(new)[1] == ["1 of 3 rows left out: a feature is missing"]
+    assert "1 of 3 rows left out: a feature is missing" in notes
+
+
+def test_a_feature_beyond_its_range_is_named_where_the_decision_is() -> None:
+    fitted(table(1000, 0), "--target", "load")
+    new = table(40, 1)
+    new.loc[7, "sun"] += 8
+    found, notes = decided(new)
+    assert found["outside_training_range"][7] == "sun"
+    assert (found["outside_training_range"] != "").sum() == 1
+    assert any("outside_training_range: 'sun'" in note for note in notes)
+    complete, _ = decided(new.assign(sun=new["sun"].where(new.index != 7)))
+    same = ["action", "expected_cost", "quantile_0.1"]
+    pd.testing.assert_frame_equal(found[same], complete[same])  # as if it were missing
+    new.to_csv("new.csv", index=False)
+    code, _, errors = called("evaluate", "fit", "new.csv", "--cases", "cases.csv", "--json")
+    assert code == 0, errors
+    assert "outside_training_range: 'sun'" in errors
+    assert pd.read_csv("cases.csv")["outside_training_range"].fillna("")[7] == "sun"

@@ -8,11 +8,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
 from stakes.argument_checks import check_finite, require_count
 from stakes.artifacts.folder import (
+    INPUTS,
     MANIFEST,
     STATE,
     TRAINING,
@@ -24,6 +27,7 @@ from stakes.artifacts.folder import (
     checked_words,
     chosen_cost,
     errors_name,
+    read_kept,
     read_manifest,
     same_cost,
     saved_at_once,
@@ -31,12 +35,15 @@ from stakes.artifacts.folder import (
 )
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
+from stakes.data.tables.columns import column_numbers
+from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import DataQuality, TableLayout
-from stakes.errors import SettingError
+from stakes.errors import SettingError, TableError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.selection import Headroom
 from stakes.files import JSON_LIMIT, check_sha256, read_bytes, write_atomically, write_json
 from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
+from stakes.forecasting.input_range import InputRange
 from stakes.json_values import json_value
 from stakes.models.residual_model import LocatedFactory, place_models
 from stakes.models.sample_model import SampleModel
@@ -60,6 +67,7 @@ LibraryModel = ImplicitSettings | DiffusionSettings | LinearSettings
 
 _MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6
+_MOST_FEATURES = 10**6
 _LARGEST_SIZE = 4096  # of any number in a model's settings: what a file says is built before it is compared
 _LARGEST_TREES = 2**28  # bytes, of a file
 _SHORTEST_ENTRY = 50  # bytes, of a tensor in the header of its file
@@ -161,6 +169,7 @@ def save_bundle(
     with saved_at_once(folder, "fit", record, layout, known) as stage:
         write_json(stage / STATE, json_value(stored))
         write_json(stage / TRAINING, json_value(training_record(forecaster)))
+        write_table(_input_table(forecast.inputs, forecast.state.named_features), stage / INPUTS)
         states = [model.state_dict() for model in (*forecast.models, *forecast.baseline_models)]
         save_models(stage / WEIGHTS, dict(zip(stored.keys, states, strict=True)))
         for name, text in zip(stored.tree_files, () if trees is None else trees.texts, strict=True):
@@ -193,8 +202,11 @@ def load_bundle(
         if layout is not None:
             _require_same_names(layout, stored.forecast)
         trees = _load_trees(folder, manifest, stored)
+    with errors_name(folder / INPUTS):
+        kept = read_kept(folder / INPUTS, manifest.files[INPUTS], _MOST_FEATURES)
+        inputs = _inputs_of(kept, stored.forecast.named_features)
     with errors_name(folder / WEIGHTS):
-        forecast = stored.restored(folder / WEIGHTS, manifest.files[WEIGHTS], decided_for, model, trees)
+        forecast = stored.restored(folder / WEIGHTS, manifest.files[WEIGHTS], decided_for, model, trees, inputs)
     if stored.device not in ("auto", forecast.device):
         notes += (f"there is no device {stored.device} here; the forecast is computed on another",)
     with errors_name(folder / TRAINING):
@@ -277,13 +289,14 @@ class StoredForecast:
         cost: Cost,
         own: ModelSettings | ModelFactory | None,
         trees: "TreeLocation | None",
+        inputs: InputRange,
     ) -> FittedForecast:
         """The forecast as it was fitted; the weights must be those of its models, and finite."""
         models = _with_weights(self._untrained(own), self.keys, weights, sha256)
         if trees is not None:
             place_models(models, trees)
         chosen, baselines = models[: self.models], models[self.models :]
-        return FittedForecast(cost, self.forecast, chosen, baselines, _present(self.device))
+        return FittedForecast(cost, self.forecast, inputs, chosen, baselines, _present(self.device))
 
     def _untrained(self, own: ModelSettings | ModelFactory | None) -> nn.Module:
         """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
@@ -315,6 +328,35 @@ def _with_weights(untrained: nn.Module, keys: Sequence[str], path: Path, sha256:
         model.load_state_dict({name: tensor.clone() for name, tensor in weights.items()}, assign=has_no_memory)
         models.append(model.requires_grad_(False).eval())
     return models
+
+
+_FACTS = ("mean", "scale", "lower", "upper", "largest")
+
+
+def _input_table(inputs: InputRange, names: Sequence[str]) -> pd.DataFrame:
+    """A row for each feature, with its correlations where they are known."""
+    facts = {name: getattr(inputs, name) for name in _FACTS}
+    table = pd.DataFrame({"name": names, "rows": inputs.rows, **facts})
+    if inputs.correlation is None:
+        return table
+    columns = [f"with {place}" for place in range(len(names))]
+    return pd.concat([table, pd.DataFrame(inputs.correlation, columns=columns)], axis=1)
+
+
+def _inputs_of(table: pd.DataFrame, names: Sequence[str]) -> InputRange:
+    """What `_input_table` made a table of."""
+    if "name" not in table.columns or tuple(map(str, table["name"])) != tuple(names):
+        raise TableError("name must hold the features of the fit")
+    facts = column_numbers(table, ["rows", *_FACTS], INPUTS)
+    correlation = None
+    if len(table.columns) > 2 + len(_FACTS):
+        correlation = column_numbers(table, [f"with {place}" for place in range(len(names))], INPUTS)
+        if not (np.isfinite(correlation).all() and np.linalg.eigvalsh(correlation).min() > 0):
+            raise TableError("correlations must be those that some rows can have")
+    rows, mean, scale, lower, upper, largest = facts.T
+    if not np.isfinite(facts).all() or scale.min() <= 0:
+        raise TableError("facts must be finite, and scales positive")
+    return InputRange(int(rows[0]), mean, scale, lower, upper, largest, correlation)
 
 
 def require_small(values: object) -> None:

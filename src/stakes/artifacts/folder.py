@@ -43,11 +43,12 @@ if TYPE_CHECKING:
 
 MANIFEST = "bundle.json"
 STATE, SELECTION, TRAINING, WEIGHTS = "state.json", "selection.json", "training.json", "weights.safetensors"
+INPUTS = "inputs.parquet"
 Kind = Literal["fit", "recalibration", "panel"]
 
 _FORMAT = 3
 _PARTS: Mapping[Kind, tuple[str, ...]] = {
-    "fit": (STATE, TRAINING, WEIGHTS),
+    "fit": (STATE, TRAINING, WEIGHTS, INPUTS),
     "recalibration": (STATE, SELECTION),
     "panel": (STATE, WEIGHTS),
 }

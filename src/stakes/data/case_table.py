@@ -166,12 +166,12 @@ def _as_table(values: Tensor, index: "pd.Index[Any] | None", names: Sequence[str
     return pd.DataFrame(values.numpy(), index, pd.Index(names) if names else None)
 
 
-def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
-    """The numbers as a tensor of single precision, or an error where they exceed it."""
+def as_tensor(values: NDArray[np.float64], name: str, incomplete: bool = False) -> Tensor:
+    """The numbers as a tensor of single precision, or an error where they exceed it; NaN stays where it may be."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.abs(values).max():.3g}")
+    if not (np.isfinite(single) | (incomplete & np.isnan(single))).all():
+        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.nanmax(np.abs(values)):.3g}")
     return torch.from_numpy(single)
 
 

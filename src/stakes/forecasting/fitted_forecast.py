@@ -6,6 +6,7 @@ It needs neither the estimator that fitted it nor anything that trains, and is w
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,8 +27,9 @@ from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
-from stakes.models.ensemble import pooled_parts
+from stakes.models.ensemble import member_shares, pooled_parts
 from stakes.scores.decision_score import climatology_actions, realised_costs
 from stakes.scores.scoring_rules import energy_score
 
@@ -38,6 +40,8 @@ Which = Literal["chosen", "baseline"]
 """The forecast of the selected weight, or that of weight 0 beside it."""
 
 Floats = NDArray[np.float64]
+_DRAWS = 20  # of what a row lacks; each gets a share of its members
+_SEEDS_APART = 1000  # the noise of one draw from that of the next: more than there are models
 
 
 def parameter_values(
@@ -105,13 +109,43 @@ class PooledForecast:
     column: ParameterColumn  # where each row has the parameter of its cost, and whether the models see it
     bounds: OutcomeBounds | None = None
     correction: Correction | None = None
+    inputs: InputRange | None = None  # what features are held against; None takes them as they come
 
     def drawn(
         self, features: Tensor, members: int, device: str, *, share_noise: bool = True
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Rows and what the models draw for them, (n, M, D), part by part; the parameter is the last of the columns."""
-        seen = self.column.seen(features)
-        return pooled_parts(self.models, seen, members, self.noise_seed, device, share_noise=share_noise)
+        """Rows and what the models draw for them, (n, M, D), part by part; the parameter is the last of the columns.
+
+        A row that lacks features, or has some that contradict the others, gets its members from several draws of them.
+        """
+        draw = partial(pooled_parts, self.models, device=device, share_noise=share_noise)
+        lacking = None if self.inputs is None else self.inputs.lacking(self._known(features))
+        if self.inputs is None or lacking is None or not lacking.any():
+            yield from draw(self.column.seen(features), members, self.noise_seed)
+            return
+        several = np.flatnonzero(lacking.any(1))
+        known = np.where(lacking, np.nan, self._known(features))
+        begun = self._with_known(features, np.where(lacking, self.inputs.mean, known))
+        shares = member_shares(members, min(_DRAWS, members))
+        for rows, part in draw(self.column.seen(begun), members, self.noise_seed):
+            here = several[(several >= rows.start) & (several < rows.stop)] - rows.start
+            if len(here):
+                completed = self.inputs.draws(known[rows][here], len(shares))  # (k, K, F)
+                own = features[rows][here]
+                seen = [self.column.seen(self._with_known(own, each)) for each in completed.swapaxes(0, 1)]
+                drawn = [
+                    torch.cat([each for _, each in draw(known, share, self.noise_seed + _SEEDS_APART * place)])
+                    for place, (known, share) in enumerate(zip(seen, shares, strict=True))
+                ]
+                part[here] = torch.cat(drawn, 1)
+            yield rows, part
+
+    def _known(self, features: Tensor) -> Floats:
+        return self.column.without(features).double().numpy()
+
+    def _with_known(self, features: Tensor, known: Floats) -> Tensor:
+        """The features with others in place of their own, and the parameter as it is."""
+        return torch.cat([torch.from_numpy(known).to(features), features[:, known.shape[1] :]], 1)
 
     def members(self, features: Tensor, members: int, device: str) -> Iterator[tuple[slice, Tensor]]:
         """The same, corrected and clipped: members that decisions are made from."""
@@ -247,6 +281,17 @@ class ForecastAnswers(MemberAnswers):
         """
         return self.solve(X, cost_parameters=cost_parameters).expected_cost
 
+    def outside_training_range(self, X: Any) -> NDArray[np.str_]:
+        """The feature of each row that was never like this in training, (n,): the worst one; empty where none is.
+
+        One is told of that lies outside its range in training by more than a tenth of it. Where it contradicts the
+        others as well, it was treated as missing, and the forecast is wider for it.
+
+        Args:
+            X: Features (n, F) of new rows.
+        """
+        return self.forecast.flagged(self._table(X))
+
     # What decisions were worth
 
     def score(self, X: Any, y: Any, *, cost_parameters: CostParameters | None = None) -> float:
@@ -354,6 +399,7 @@ class FittedForecast(ForecastAnswers):
 
     cost: Cost
     state: ForecastState
+    inputs: InputRange  # what features are held against
     models: Sequence[nn.Module]  # which members are drawn from
     baseline_models: Sequence[nn.Module] = ()  # of weight 0 beside them
     device: str = "cpu"  # where members are computed
@@ -366,23 +412,45 @@ class FittedForecast(ForecastAnswers):
     # What goes in, and the members that come out
 
     def features(
-        self, X: Any, given: CostParameters | None, *, deciding: bool = False, judging: bool = False
+        self,
+        X: Any,
+        given: CostParameters | None,
+        *,
+        deciding: bool = False,
+        judging: bool = False,
+        incomplete: bool = False,
     ) -> Tensor:
         """Features in single precision with the parameter of each row, (n, F + width); columns must be of the fit.
 
-        The parameter is spread over its range where rows are only judged.
+        The parameter is spread over its range where rows are only judged; `incomplete` lets NaN stand for what is
+        missing.
         """
-        table, names, column = as_table(X, "X"), self.state.feature_names, self.state.parameter_column
-        columns = getattr(table, "columns", None)
-        if names is not None and columns is not None and tuple(map(str, columns)) != names:
-            raise ShapeError(f"X must have the columns of the fit, {', '.join(names[:5])}, got {list(columns)[:5]}")
-        values = _numbers(table, "X")
-        if values.ndim != 2 or values.shape[1] != self.state.features or not len(values):
-            raise ShapeError(f"X must have rows of {self.state.features} features, got shape {values.shape}")
-        features = as_tensor(values, "X")
+        column = self.state.parameter_column
+        features = as_tensor(self.checked(X, incomplete), "X", incomplete)
         unseen = not (deciding or column.conditioned or given)  # members are the same for any
         parameter = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
         return torch.cat([features, parameter.to(features)], 1) if column.width else features
+
+    def checked(self, X: Any, incomplete: bool = False) -> Floats:
+        """Features (n, F); columns must be those of the fit."""
+        table, names = as_table(X, "X"), self.state.feature_names
+        columns = getattr(table, "columns", None)
+        if names is not None and columns is not None and tuple(map(str, columns)) != names:
+            raise ShapeError(f"X must have the columns of the fit, {', '.join(names[:5])}, got {list(columns)[:5]}")
+        values = _numbers(table, "X", incomplete)
+        if values.ndim != 2 or values.shape[1] != self.state.features or not len(values):
+            raise ShapeError(f"X must have rows of {self.state.features} features, got shape {values.shape}")
+        return values
+
+    def outside(self, X: Any) -> dict[str, NDArray[np.str_]]:
+        """`flagged` as a column by its name, where any row is; nothing else."""
+        named = self.flagged(X)
+        return {OUTSIDE: named} if (named != "").any() else {}
+
+    def flagged(self, X: Any) -> NDArray[np.str_]:
+        """The feature of each row that is outside the range of the training, (n,); empty where none is, or is there."""
+        worst = self.inputs.outside(as_tensor(self.checked(X, incomplete=True), "X", incomplete=True).double().numpy())
+        return np.array((*self.state.named_features, ""))[worst]
 
     def cases(self, X: Any, y: Any, times: Any = None, cost_parameters: CostParameters | None = None) -> CaseTable:
         """Features with the parameter of each row, outcomes (n, D) and times."""
@@ -409,7 +477,8 @@ class FittedForecast(ForecastAnswers):
         state, chosen = self.state, which == "chosen"
         models = self.models if chosen else self.baseline_models
         correction = state.correction if chosen else state.baseline_correction
-        return PooledForecast(models, state.noise_seed, state.parameter_column, state.outcome_bounds, correction)
+        column, bounds = state.parameter_column, state.outcome_bounds
+        return PooledForecast(models, state.noise_seed, column, bounds, correction, self.inputs)
 
     def worth(self, rows: CaseTable, forecast: PooledForecast | None = None) -> JudgedCases:
         """What decisions cost and the energy score, row by row, of this forecast or of another candidate of its fit."""
@@ -444,12 +513,12 @@ class FittedForecast(ForecastAnswers):
         return np.asarray(self.cost_of(rows.features)(constant, rows.outcome).double().numpy())
 
 
-def _numbers(values: Any, name: str) -> Floats:
-    """The values in double precision; what is no number, or not finite, is refused."""
+def _numbers(values: Any, name: str, incomplete: bool = False) -> Floats:
+    """The values in double precision; what is no number, or not finite, is refused, but for NaN where it may be."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{name} must be numbers: {error}") from error
-    if not np.isfinite(numbers).all():
+    if not (np.isfinite(numbers) | (incomplete & np.isnan(numbers))).all():
         raise NonFiniteError(f"{name} must be finite numbers, got NaN or infinity")
     return numbers

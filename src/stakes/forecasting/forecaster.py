@@ -44,6 +44,7 @@ from stakes.forecasting.forecast_candidates import (
     costs_by_score_alone,
     warm_start,
 )
+from stakes.forecasting.input_range import InputRange
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
 from stakes.scores.decision_score import climatology_action
 from stakes.training.settings import RefitSchedule, resolved_device
@@ -331,7 +332,9 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             baseline_correction=None if baseline is None else baseline.correction,
         )
         beside = () if baseline is None else baseline.models
-        self.forecast_ = FittedForecast(self.cost, state, chosen.models, beside, resolved_device(self.device))
+        inputs = InputRange.of(chosen.column.without(rows.features).numpy())
+        device = resolved_device(self.device)
+        self.forecast_ = FittedForecast(self.cost, state, inputs, chosen.models, beside, device)
         self.kind_, self.found_, self.trees_ = selected.kind, selected.schedule, selected.trees
         return self
 

@@ -11,7 +11,7 @@ from stakes.argument_checks import require_count, require_counts, require_one_of
 from stakes.errors import SettingError
 from stakes.models.networks import FiLMNetwork, sinusoidal_embedding
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
-from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once
+from stakes.models.sample_model import FeatureScaling, Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 Prediction = Literal["epsilon", "target", "v"]
 """What the network emits; see `DiffusionModel`."""
@@ -105,7 +105,7 @@ class DiffusionModel(nn.Module):
         self.chain_steps, self.chain_gradient = chain_steps, chain_gradient
         self.schedule = NoiseSchedule(steps, endpoints)
         self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING, noise, hidden, layers)
-        self.feature_scaling = Scaling(features)
+        self.feature_scaling = FeatureScaling(features)
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
@@ -118,7 +118,8 @@ class DiffusionModel(nn.Module):
             noise: Noise vectors (..., M, K), one per member.
         """
         time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
-        context = torch.cat([self.feature_scaling.standardise(features), time], -1)
+        scaling = self.feature_scaling
+        context = torch.cat([scaling.squashed(scaling.standardise(features)), time], -1)
         return self.network(noisy, context, noise)
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:

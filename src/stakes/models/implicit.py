@@ -10,7 +10,7 @@ from stakes.argument_checks import require_count, require_counts
 from stakes.models.linear import factor_count, fit_linear_start, residual_factors
 from stakes.models.networks import Perceptron, linear_in_parts
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
-from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once
+from stakes.models.sample_model import FeatureScaling, Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 _RATE = 0.1  # of the network's
 
@@ -119,7 +119,7 @@ class ImplicitModel(nn.Module):
         self.network = Perceptron(features + seen, outcomes, hidden, layers)
         if self.linear is not None:
             self.network.start_at_zero()
-        self.feature_scaling = Scaling(features)
+        self.feature_scaling = FeatureScaling(features)
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, features: Tensor, noise: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class ImplicitModel(nn.Module):
             noise: Noise vectors (..., M, K), one per member.
         """
         standardised = self.feature_scaling.standardise(features)
-        inputs = standardised[..., None, :]
+        inputs = self.feature_scaling.squashed(standardised)[..., None, :]
         inputs = inputs.expand(*noise.shape[:-1], inputs.shape[-1])
         if self.linear is None:
             return self.network(torch.cat([inputs, noise], -1))

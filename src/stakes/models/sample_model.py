@@ -115,6 +115,10 @@ def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | N
     return max(1, memory_budget // (3 * width * members * like.element_size()))
 
 
+_FAR = 3e38  # where no range is known: as far as single precision goes
+_SOFT = 0.25  # standard deviations: as far beyond its range as a network sees a feature
+
+
 class Scaling(nn.Module):
     """Mean and scale of one kind of quantity, kept as buffers: physical units outside, standardised inside."""
 
@@ -147,3 +151,33 @@ class Scaling(nn.Module):
     def restore(self, values: Tensor) -> Tensor:
         """Standardised values (..., width) in physical units."""
         return values * self.scale + self.mean
+
+
+class FeatureScaling(Scaling):
+    """That of features, which also knows where the training saw them."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.register_buffer("low", torch.full((width,), -_FAR))
+        self.register_buffer("high", torch.full((width,), _FAR))
+
+    @torch.no_grad()
+    def fit(self, values: Tensor) -> None:
+        """Take mean, standard deviation and range, of a constant column none: it may be the parameter of a cost."""
+        super().fit(values)
+        standardised = self.standardise(values)
+        low, high = standardised.amin(0), standardised.amax(0)
+        constant = low == high
+        self.low.copy_(torch.where(constant, -_FAR, low))
+        self.high.copy_(torch.where(constant, _FAR, high))
+
+    def squashed(self, standardised: Tensor) -> Tensor:
+        """Standardised features as they are within the range, and drawn smoothly to a little beyond its edge outside.
+
+        A network knows nothing of what is there, and would go on in a straight line from its last bend.
+        """
+        within = torch.maximum(torch.minimum(standardised, self.high), self.low)
+        return within + _SOFT * torch.tanh((standardised - within) / _SOFT)

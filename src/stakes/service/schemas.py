@@ -231,6 +231,9 @@ class Decision(BaseModel):
         description="of what the decision is about, by level; of each outcome where an action has several parts"
     )
     certificate: Certificate = Field(description="what is known of how good the action is")
+    outside_training_range: str = Field(
+        "", description="the feature, the worst one, that was never like this in training; empty where none is"
+    )
 
 
 class ParameterAnswer(BaseModel):

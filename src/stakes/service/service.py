@@ -2,9 +2,9 @@
 
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from stakes.data.tables.time_axis import to_utc
 from stakes.evaluation.case_metrics import BAND_LEVELS, binding_limits
 from stakes.evaluation.value import curve_at
 from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions
+from stakes.forecasting.input_range import OUTSIDE
 from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
@@ -49,7 +50,8 @@ class Service:
         rows: list[schemas.Decision] = []
         for part in drawn.parts:
             own = priced.of(slice(len(rows), len(rows) + len(part)), part.dtype)
-            rows += decision_rows(own, part, request.quantiles, drawn.field, drawn.weights)
+            beside = {name: values[len(rows) :] for name, values in (drawn.beside or {}).items()}
+            rows += decision_rows(own, part, request.quantiles, drawn.field, drawn.weights, beside)
         return schemas.DecideAnswer(
             forecast=drawn.forecast,
             member_count=drawn.count,
@@ -136,6 +138,7 @@ class Service:
         with priced.naming_field("csv"):
             decided = decision_table(priced.cost, members, drawn.index, request.quantiles, weights, drawn.targets)
             notes = decision_notes(priced.cost, decided, members, weights)
+        decided = decided.assign(**drawn.beside or {})
         return schemas.TableAnswer(
             forecast=drawn.forecast,
             cost=priced.text,
@@ -225,7 +228,7 @@ def _curve(priced: PricedCost, drawn: Drawn, total: Floats, actions: Floats, out
     return schemas.ForecastCurve(
         forecast=drawn.forecast,
         title=drawn.title,
-        decision=decision_rows(priced, members, _LEVELS, field, weights)[0],
+        decision=decision_rows(priced, members, _LEVELS, field, weights, drawn.beside)[0],
         actions=actions.tolist(),
         expected_costs=costs[0].tolist(),
         outcomes=outcomes.tolist(),
@@ -237,11 +240,17 @@ _REASONS = {"infeasible": "its limits contradict each other", "unbounded": "its 
 
 
 def decision_rows(
-    priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str, weights: Tensor | None = None
+    priced: PricedCost,
+    samples: Tensor,
+    levels: Sequence[float],
+    field: str,
+    weights: Tensor | None = None,
+    beside: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[schemas.Decision]:
     """The best action of every forecast, none where there is no such, and quantiles of what the decision is about."""
     with priced.naming_field(field):
         decisions = solve_decisions(priced.cost, [samples], levels, double=True, weights=weights)
+    outside = (beside or {}).get(OUTSIDE)
     none, plain = decisions.unanswered, decisions.plain_expected_cost
     for values in (decisions.action[~none], decisions.expected_cost[~none], decisions.quantiles):
         require_finite_answer(values, field)
@@ -252,6 +261,7 @@ def decision_rows(
             plain_expected_cost=None if plain is None or none[row] else float(plain[row]),
             quantiles=dict(zip(_names(levels), decisions.quantiles[row].tolist(), strict=True)),
             certificate=_certificate(decisions, row),
+            outside_training_range="" if outside is None else str(outside[row]),
         )
         for row in range(len(samples))
     ]
@@ -260,7 +270,7 @@ def decision_rows(
 def parts_of_forecast(priced: PricedCost, drawn: Drawn, outcomes: Sequence[str]) -> schemas.ForecastParts:
     """The decision of one case part by part."""
     members, weights, field = drawn.members, drawn.weights, drawn.field
-    (decision,) = decision_rows(priced, members, BAND_LEVELS, field, weights)
+    (decision,) = decision_rows(priced, members, BAND_LEVELS, field, weights, drawn.beside)
     if decision.action is None:
         status = decision.certificate.status
         raise RequestError(field, f"the decision is {status}, without any best action: {_REASONS[status]}")

@@ -33,6 +33,7 @@ from stakes.evaluation.selection import candidate_title
 from stakes.forecasting.decisions import member_parts
 from stakes.forecasting.error_model import ForecastTerms
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
+from stakes.forecasting.input_range import outside_notes
 from stakes.service import schemas
 from stakes.service.cost import PricedCost
 from stakes.service.schemas import RequestError, naming_field
@@ -40,6 +41,7 @@ from stakes.service.server import ServiceSettings
 from stakes.settings import shown
 from stakes.text import number_text
 from stakes.workflows.decide import table_notes
+from stakes.workflows.missing_features import decidable_rows
 
 Floats = NDArray[np.float64]
 PostedMembers = Sequence[float] | Sequence[Sequence[float]]
@@ -60,6 +62,7 @@ class Drawn:
     notes: tuple[str, ...] = ()  # sentences for the user
     field: str = "features"  # of the request, which they were made of
     title: str = ""  # what people call the forecast
+    beside: Mapping[str, NDArray[Any]] | None = None  # columns about its rows: features outside their range, or missing
 
     @property
     def members(self) -> Tensor:
@@ -257,7 +260,7 @@ class ServedForecast:
     ) -> Iterator[Tensor]:
         """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together."""
         with naming_field(field):
-            rows = self._with_parameter(as_tensor(features, "features"), parameter)
+            rows = self._with_parameter(as_tensor(features, "features", incomplete=field == "csv"), parameter)
         for some in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
             for _, part in self.forecast.drawn(some, self.which, members):
                 yield part
@@ -324,7 +327,10 @@ class FitSource(ForecastSource):
         count = min(self._count(each, request.member_count) for each in forecasts)
         members = [_case_members(each, features, count, each.seen(priced)) for each in forecasts]
         return [
-            Drawn(each.name, count, [part], title=each.title) for each, part in zip(forecasts, members, strict=True)
+            Drawn(
+                each.name, count, [part], title=each.title, beside=each.forecast.outside(np.frombuffer(features)[None])
+            )
+            for each, part in zip(forecasts, members, strict=True)
         ]
 
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
@@ -333,13 +339,20 @@ class FitSource(ForecastSource):
             raise RequestError("csv", "the fit was saved without the layout of its table; send features instead")
         forecast, table = self._named(request.forecast), _posted_table(request.csv)
         with naming_field("csv"):
-            inputs = self.layout.inputs(table)
-        require_rows("csv", len(inputs), self.settings)
-        count = self._count(forecast, None)
-        parts = forecast.sample(inputs.features.numpy(), count, forecast.seen(priced), "csv")
-        notes = (*forecast.warnings, *table_notes(self.known, self.layout, table, inputs.quality))
-        index, targets = inputs.feature_table.index, self.layout.targets
-        return DrawnTable(forecast.name, count, parts, None, notes, "csv", index=index, targets=targets)
+            rows = decidable_rows(forecast.forecast.inputs, self.known, self.layout, table)
+        require_rows("csv", len(rows.features), self.settings)
+        count, beside = self._count(forecast, None), rows.beside(forecast.forecast)
+        told = table_notes(self.known, self.layout, table, rows.quality)
+        return DrawnTable(
+            forecast.name,
+            count,
+            forecast.sample(rows.features.to_numpy(np.float64), count, forecast.seen(priced), "csv"),
+            notes=(*forecast.warnings, *rows.notes, *told, *outside_notes(beside)),
+            field="csv",
+            beside=beside,
+            index=rows.features.index,
+            targets=self.layout.targets,
+        )
 
     def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
         """Members alone, which need no cost unless the forecast depends on it."""
@@ -441,7 +454,11 @@ class FitSource(ForecastSource):
         count = self._count(forecast, asked)
         require_rows("features", len(rows), self.settings)
         features = np.array([_feature_row(row, self._features, f"features.{one}") for one, row in enumerate(rows)])
-        return Drawn(forecast.name, count, forecast.sample(features, count, parameter), notes=forecast.warnings)
+        members = forecast.sample(features, count, parameter)
+        with naming_field("features"):
+            beside = forecast.forecast.outside(features)
+        notes = *forecast.warnings, *outside_notes(beside)
+        return Drawn(forecast.name, count, members, notes=notes, beside=beside)
 
     def _named(self, name: str) -> ServedForecast:
         if name not in self.served:

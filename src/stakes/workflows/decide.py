@@ -23,6 +23,7 @@ from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left
 from stakes.data.tables.time_axis import Times
 from stakes.errors import CostError, SettingError, TableError, did_you_mean
 from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table
+from stakes.forecasting.input_range import outside_notes
 from stakes.scores.member_reduction import ReducedMembers, reduce_members
 from stakes.text import number_text
 
@@ -220,18 +221,19 @@ def decide_fit(
     from stakes.workflows.missing_features import decidable_rows  # not needed where there are members already
 
     layout, price = bundle.layout_of(folder), bundle.forecast.cost
-    rows = decidable_rows(folder, bundle, layout, table, last)
+    rows = decidable_rows(bundle.forecast.inputs, bundle.known, layout, table, last)
     index = rows.features.index
     given = case_parameters(price, told, table, layout, index, needed=True)
     (parameter,) = given.values() if given else (None,)
     members = rows.sample(bundle.forecast, given)
     decided = decision_table(price, members, index, levels, outcomes=layout.targets, parameter=parameter)
-    if rows.moments is not None:
-        decided["missing_features"] = rows.missing
+    beside = rows.beside(bundle.forecast)
+    decided = decided.assign(**beside)
     words = bundle.cost_spec.outcome_notes(price, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *words,
         *table_notes(bundle.known, layout, table, rows.quality),
+        *outside_notes(beside),
         *decision_notes(price, decided, members),
     )
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))

@@ -40,6 +40,7 @@ from stakes.evaluation.intervals import Difference, Resampling, block_length, de
 from stakes.evaluation.metrics import LEVELS, Region, region_between
 from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
+from stakes.forecasting.input_range import outside_notes
 from stakes.reports.comparison import BY_FORECAST, BY_OUTCOME
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
@@ -272,6 +273,7 @@ def evaluate_fit(
     with user_cost_errors(cost_of_fit):
         judgement = judge_forecast(bundle.forecast, cases, given)
     block = block or judgement.block
+    outside = bundle.forecast.outside(cases.feature_table)
     words = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *bundle.notes,
@@ -282,8 +284,10 @@ def evaluate_fit(
         *part_of_fit_notes(bundle.known, cases, sha256),
         *unlike_fit_notes(bundle.known, layout, cases.quality),
         *todays_notes(cost_of_fit, cases.today, len(layout.targets)),
+        *outside_notes(outside),
     )
-    return evaluated(judgement.metrics, block, bundle.cost_spec, notes)
+    evaluation = evaluated(judgement.metrics, block, bundle.cost_spec, notes)
+    return replace(evaluation, cases=evaluation.cases.assign(**outside))
 
 
 def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = None) -> Evaluation:

@@ -47,7 +47,6 @@ from stakes.settings import from_plain, to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
-from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
 
 if TYPE_CHECKING:
     from stakes.workflows.recalibrate import RecalibrateResult
@@ -176,7 +175,6 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = replace(_about(inputs, headroom, metrics, forecaster, execution), parts=parts, by_parameter=by_parameter)
-    save_moments(out, inputs.served.feature_table)
     if forecaster.selection_ is not None:
         write_json(out / _SELECTION, forecaster.selection_.record())
     comparison = None
@@ -204,7 +202,7 @@ def _finished(
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = read_manifest(out).files
     evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
-    others = [name for name in (FEATURE_MOMENTS, _SELECTION) if (out / name).is_file()]
+    others = [_SELECTION] if (out / _SELECTION).is_file() else []
     if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
         record_file(out, *fresh)
     if comparison is not None and not (out / REPORT).exists():

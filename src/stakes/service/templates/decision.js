@@ -26,13 +26,17 @@ function trainedHow(name, forecasts) {
 }
 
 /** What every kind of decision tells above its charts. */
-function showAnswers(article, { forecast, title, decision: { certificate } }, facts, doubt) {
+function showAnswers(article, { forecast, title, decision }, facts, doubt) {
   const [heading, trained, answers, doubts] = article.children;
   heading.textContent = title;
   trained.textContent = trainedHow(forecast, state.model.forecasts);
   answers.replaceChildren(...facts.map(([name, value]) => fact(name, value)));
-  doubts.textContent = certificate.certified ? "" : `Not certified: ${doubt}`;
-  doubts.hidden = certificate.certified;
+  const outside = decision.outside_training_range;
+  doubts.textContent = [
+    decision.certificate.certified ? "" : `Not certified: ${doubt}`,
+    outside ? `Outside the training range: ${readable(outside)}. The forecast has not seen such a value.` : "",
+  ].filter(Boolean).join(" ");
+  doubts.hidden = !doubts.textContent;
 }
 
 /** The share of a density below each of equally spaced places, in words. */
