@@ -108,3 +108,38 @@ def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:
         "the cost must be that of"
     )
     assert "bundle.json" in complaint("monitor", ".", "longer.csv")
+
+
+def table(rows: int, shift: float = 0.0) -> pd.DataFrame:
+    """A daily load of a wind forecast; from the 600th day on it lies higher."""
+    generator = np.random.default_rng(2)
+    wind, noise = generator.normal(size=(2, rows))
+    load = 20 + 3 * wind + noise + shift * (np.arange(rows) >= 600)
+    return pd.DataFrame({"time": pd.date_range("2020-01-01", periods=rows, freq="D"), "wind": wind, "load": load})
+
+
+def test_a_fit_in_service_is_watched_as_a_recalibration_is() -> None:
+    table(600).to_csv("past.csv", index=False)
+    quick = ["--model", "linear", "--decision-weight", "0", "--no-headroom", "--members", "100", "--workers", "1"]
+    given = ["--target", "load", "--time", "time", "--cost", "newsvendor:underage=3,overage=1,upper=90", "--quiet"]
+    assert called("fit", "past.csv", *given, *quick, "--test-fraction", "0.4", "--out", "fit")[0] == 0
+    table(900).to_csv("longer.csv", index=False)
+    code, output, errors = called("monitor", "fit", "longer.csv")
+    assert (code, "as far as 300 new cases tell" in output) == (0, True)
+    assert "600 cases up to 2021-08-22T00:00:00 were learned from and are left out" in errors
+    table(900, shift=2.0).to_csv("longer.csv", index=False)
+    code, output, _ = called("monitor", "fit", "longer.csv", "--json")
+    bias, _, cost = json.loads(output)["questions"]
+    assert (code, bias["left"], cost["left"]) == (ALARM, True, True)
+    assert bias["new"] > bias["past"] + 0.2
+    table(600, shift=2.0).to_csv("longer.csv", index=False)
+    assert "no new case with an outcome" in called("monitor", "fit", "longer.csv")[1]
+    assert "--forecast" in complaint("monitor", "fit", "longer.csv", "--forecast", "past.csv")
+
+
+def test_a_fit_without_test_cases_has_nothing_to_hold_new_ones_against() -> None:
+    table(60).to_csv("past.csv", index=False)
+    quick = ["--model", "linear", "--decision-weight", "0", "--no-headroom", "--test-fraction", "0", "--quiet"]
+    given = ["--target", "load", "--time", "time", "--cost", "newsvendor:underage=3,overage=1,upper=90"]
+    assert called("fit", "past.csv", *given, *quick, "--out", "fit")[0] == 0
+    assert "no test cases" in complaint("monitor", "fit", "past.csv")

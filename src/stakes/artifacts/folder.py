@@ -430,6 +430,7 @@ def _differences(kept: CostSpec, given: CostSpec, beside: str) -> tuple[str, ...
 # Tables in the folder of a fit: its test cases as they were judged, and the features of the last of them
 
 JUDGED_CASES = Path("evaluation", "cases.parquet")
+WATCHED = "watched_"  # how the names of its columns begin that `stakes monitor` holds new cases against
 STORED_CASES = Path("evaluation", "features.parquet")
 
 _KEPT = 200

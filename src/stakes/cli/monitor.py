@@ -18,7 +18,7 @@ app = App(
 
 @app.default
 def monitor(
-    folder: Annotated[Path, Parameter(help="folder of a recalibration")],
+    folder: Annotated[Path, Parameter(help="folder of a fit or a recalibration")],
     new: Annotated[
         Path, Parameter(help="table of what happened since; of the forecasts, too, unless --forecast is given")
     ],

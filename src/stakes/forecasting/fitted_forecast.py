@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
-from stakes.costs.cost import Cost
+from stakes.costs.cost import Cost, outcome_total
 from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
 from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
+from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.selection import JudgedCases
@@ -30,7 +31,7 @@ from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.models.ensemble import member_shares, pooled_parts
-from stakes.scores.decision_score import climatology_actions, realised_costs
+from stakes.scores.decision_score import case_parts, climatology_actions, realised_cost, realised_costs
 from stakes.scores.scoring_rules import energy_score
 
 CostParameters = Mapping[str, ArrayLike]
@@ -126,7 +127,7 @@ class PooledForecast:
         several = np.flatnonzero(lacking.any(1))
         known = np.where(lacking, np.nan, self._known(features))
         begun = self._with_known(features, np.where(lacking, self.inputs.mean, known))
-        shares = member_shares(members, min(_DRAWS, members))
+        shares = member_shares(members, min(_DRAWS, max(1, members // max(1, len(self.models)))))  # some of each model
         for rows, part in draw(self.column.seen(begun), members, self.noise_seed):
             here = several[(several >= rows.start) & (several < rows.stop)] - rows.start
             if len(here):
@@ -147,9 +148,11 @@ class PooledForecast:
         """The features with others in place of their own, and the parameter as it is."""
         return torch.cat([torch.from_numpy(known).to(features), features[:, known.shape[1] :]], 1)
 
-    def members(self, features: Tensor, members: int, device: str) -> Iterator[tuple[slice, Tensor]]:
+    def members(
+        self, features: Tensor, members: int, device: str, *, share_noise: bool = True
+    ) -> Iterator[tuple[slice, Tensor]]:
         """The same, corrected and clipped: members that decisions are made from."""
-        for rows, part in self.drawn(features, members, device):
+        for rows, part in self.drawn(features, members, device, share_noise=share_noise):
             if self.correction is not None:
                 part = corrected(part, self.correction)
             yield rows, part if self.bounds is None else self.bounds.clip(part)
@@ -505,6 +508,23 @@ class FittedForecast(ForecastAnswers):
         ]
         metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
         return metrics | {"climatology_cost": self.climatology_cost(cases)}
+
+    @torch.no_grad()
+    def errors(self, rows: CaseTable) -> SeenErrors:
+        """What a monitor looks at, from members of which each row has noise of its own.
+
+        Noise that all rows share puts all outcomes a little too high, or too low, and another fit shares another.
+        """
+        pooled, count, pit, excess = self.pooled(), self.state.members, [], []
+        for place, drawn in pooled.members(rows.features, count, self.device, share_noise=False):
+            features, outcome = rows.features[place], rows.outcome[place]
+            for some in case_parts(drawn):
+                members, seen = (outcome_total(self.cost, each) for each in (drawn[some], outcome[some][:, None]))
+                pit.append(((members < seen).double() + (members <= seen).double()).mean(-1) / 2)
+                decided = realised_cost(self.cost_of(features[some]), drawn[some], outcome[some], expected=True)
+                assert decided.expected_cost is not None
+                excess.append((decided.cost - decided.expected_cost).double())
+        return SeenErrors(torch.cat(pit).numpy(), torch.cat(excess).numpy())
 
     def climatology_cost(self, rows: CaseTable) -> Floats:
         """What the best constant action costs, (n,)."""

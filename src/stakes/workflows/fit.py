@@ -15,6 +15,7 @@ import stakes
 from stakes.artifacts.fits import AboutFit, load_bundle, save_bundle
 from stakes.artifacts.folder import (
     JUDGED_CASES,
+    WATCHED,
     DataFingerprint,
     FittedSpan,
     chosen_cost,
@@ -166,7 +167,9 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         judgement = judge_forecast(forecaster.forecast_, test)
         rows = judgement.table().to_dict("records")
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
-        judged, parts = judgement.case_table(), judgement.parts
+        watched = judgement.forecast.errors(judgement.forecast.cases(test.feature_table, test.outcome_table))
+        judged = judgement.case_table().assign(**{WATCHED + name: each for name, each in watched._asdict().items()})
+        parts = judgement.parts
         by_parameter = judge_by_parameter(forecaster.forecast_, test, judgement.block)
         save_cases(out, test)
         write_table(judged, out / JUDGED_CASES)

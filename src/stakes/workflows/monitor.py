@@ -1,18 +1,20 @@
-"""Whether the errors of a recalibrated forecast have left what was learned, as `stakes monitor` tells it."""
+"""Whether the errors of a forecast in service have left what was learned, as `stakes monitor` tells it."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.artifacts.folder import open_as_judged
+from stakes.artifacts.fits import Bundle
+from stakes.artifacts.folder import JUDGED_CASES, WATCHED, open_as_judged, read_judged
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.costs.cost import user_cost_errors
-from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.reading import read_new
-from stakes.data.tables.files import CsvOptions
+from stakes.data.tables.columns import zone_notes
+from stakes.data.tables.files import CsvOptions, read_table
+from stakes.data.tables.layout import left_out_notes
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError
 from stakes.evaluation.drift import (
@@ -23,6 +25,8 @@ from stakes.evaluation.drift import (
     SeenErrors,
     watch_errors,
 )
+from stakes.evaluation.intervals import block_length
+from stakes.forecasting.input_range import outside_notes
 from stakes.forecasting.recalibration import judge_correction
 from stakes.text import amount_text, count_text, fixed_text, number_text
 from stakes.workflows.recalibrate import require_same_files
@@ -32,7 +36,7 @@ from stakes.workflows.recalibrate import require_same_files
 class Monitored:
     """What a look at new cases says."""
 
-    folder: Path  # of the recalibration
+    folder: Path  # of the fit or the recalibration
     watch: ErrorWatch  # what the test says
     times: Times | None  # when the outcomes of the new cases happened, in order, (N,); None where it is not known
     unit: str  # the unit of the cost; empty where it has none
@@ -127,21 +131,17 @@ def monitor_folder(
     cost: str | None = None,
     **csv: Unpack[CsvOptions],
 ) -> Monitored:
-    """Hold the errors of new cases against those of the test cases of a recalibration."""
+    """Hold the errors of new cases against those of the test cases of a fit or of a recalibration."""
     opened = open_as_judged(folder, cost)
-    if opened.kind != "recalibration":
-        raise SettingError(f"monitor is for a recalibration, got the fit {str(folder)!r}")
-    if opened.judged is None:
-        raise SettingError(
-            f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
-            "with a larger --test-fraction"
-        )
-    require_same_files(opened, folder, forecasts)
-    files = (new, None) if forecasts is None else (forecasts, new)
-    given = read_new(opened.layout, *files, judged=True, **csv)
-    newer, said = _newer(given, opened.about.fitted.last)
-    past, errors = opened.judged, _errors(opened, given, newer)
-    watch = watch_errors(past.errors, errors, block=min(past.block, len(past)), alpha=alpha)
+    if opened.kind == "panel":
+        raise SettingError(f"monitor is for a fit of one table or a recalibration, got the panel {str(folder)!r}")
+    seen = (
+        _of_fit(opened, folder, new, forecasts, csv)
+        if opened.kind == "fit"
+        else _of_recalibration(opened, folder, new, forecasts, csv)
+    )
+    watch = watch_errors(seen.past, seen.new, block=min(seen.block, len(seen.past.pit)), alpha=alpha)
+    said = seen.notes
     if watch.past_blocks < ENOUGH_BLOCKS:
         blocks = count_text(watch.past_blocks, "block")
         said = (*said, f"past cases make only {blocks} of {watch.block}: only large changes are noticed")
@@ -152,25 +152,69 @@ def monitor_folder(
             f"past errors are strongly correlated, {number_text(correlation, 2)} between neighbouring blocks of "
             f"{count_text(watch.block, 'case')}: small changes take long to show, and false alarms may exceed alpha",
         )
+    unit = "" if opened.cost_spec is None else opened.cost_spec.unit
+    return Monitored(folder, watch, seen.times, unit, (*opened.notes, *said))
+
+
+class _Seen(NamedTuple):
+    """Past errors, and those of new cases in the order of their times (N,)."""
+
+    past: SeenErrors
+    new: SeenErrors
+    block: int
+    times: Times | None
+    notes: tuple[str, ...]
+
+
+def _of_recalibration(opened: Recalibration, folder: Path, new: Path, forecasts: Path | None, csv: CsvOptions) -> _Seen:
+    if opened.judged is None:
+        raise SettingError(
+            f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
+            "with a larger --test-fraction"
+        )
+    require_same_files(opened, folder, forecasts)
+    files = (new, None) if forecasts is None else (forecasts, new)
+    given = read_new(opened.layout, *files, judged=True, **csv)
+    newer, said = _newer(given.times, len(given), opened.about.fitted.last)
+    errors = SeenErrors(np.empty(0), np.empty(0))
+    if len(newer):
+        chosen = given.rows(newer)
+        members, weights = opened.state.corrected(chosen)
+        with user_cost_errors(opened.cost):
+            errors = judge_correction(chosen, members, opened.cost, weights=weights).errors
     times = None if given.times is None else given.times[newer]
-    return Monitored(folder, watch, times, opened.cost_spec.unit, (*opened.notes, *given.notes, *said))
+    return _Seen(opened.judged.errors, errors, opened.judged.block, times, (*given.notes, *said))
 
 
-def _newer(given: ForecastSet, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _of_fit(opened: Bundle, folder: Path, new: Path, forecasts: Path | None, csv: CsvOptions) -> _Seen:
+    if forecasts is not None:
+        raise SettingError(f"{folder} is a fit, which forecasts itself, got --forecast {str(forecasts)!r}")
+    if JUDGED_CASES.as_posix() not in opened.files:
+        raise SettingError(f"{folder} has no test cases that new ones could be held against; fit with --test-fraction")
+    opened.require_recorded(JUDGED_CASES.parent.as_posix())
+    judged, forecast, layout = read_judged(folder), opened.forecast, opened.layout_of(folder)
+    times = judged["time"].to_numpy() if "time" in judged else None
+    block = block_length(len(judged), times, forecast.state.block)
+    table = read_table(new, **csv)
+    cases, fitted = layout.cases(table), opened.known.fitted
+    newer, said = _newer(cases.times, len(cases), None if fitted is None else fitted.last)
+    errors, outside = SeenErrors(np.empty(0), np.empty(0)), {}
+    if len(newer):
+        features, outcomes = (each.iloc[newer] for each in (cases.feature_table, cases.outcome_table))
+        with user_cost_errors(forecast.cost):
+            errors = forecast.errors(forecast.cases(features, outcomes))
+        outside = forecast.outside(features)
+    notes = (*zone_notes(table, layout.time), *left_out_notes(cases.quality), *said, *outside_notes(outside))
+    past = SeenErrors(*(judged[WATCHED + name].to_numpy(np.float64) for name in SeenErrors._fields))
+    return _Seen(past, errors, block, None if cases.times is None else cases.times[newer], notes)
+
+
+def _newer(times: Times | None, cases: int, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Which cases come after those that were learned from, in the order of their outcomes, and what to say of that."""
-    if given.times is None or last is None:
-        return np.arange(len(given)), ("without times nobody knows which cases are new: all are taken to be",)
-    later = given.times > np.datetime64(last)
+    if times is None or last is None:
+        return np.arange(cases), ("without times nobody knows which cases are new: all are taken to be",)
+    later = times > np.datetime64(last)
     known = int((~later).sum())
     said = (f"{count_text(known, 'case')} up to {last} were learned from and are left out",) if known else ()
-    order = np.argsort(given.times, kind="stable")
+    order = np.argsort(times, kind="stable")
     return order[later[order]], said
-
-
-def _errors(opened: Recalibration, given: ForecastSet, newer: NDArray[np.int64]) -> SeenErrors:
-    if not len(newer):
-        return SeenErrors(np.empty(0), np.empty(0))
-    chosen, cost = given.rows(newer), opened.cost
-    members, weights = opened.state.corrected(chosen)
-    with user_cost_errors(cost):
-        return judge_correction(chosen, members, cost, weights=weights).errors
