@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
-from stakes.costs.cost import total_of
+from stakes.costs.cost import total_of, vector_cost
 from stakes.data.case_table import CaseTable
 from stakes.data.outcome_bounds import within_bounds
 from stakes.errors import StakesError
@@ -36,6 +36,7 @@ from stakes.forecasting.plan import (
     ForecastKind,
     PlannedFit,
     TreeLocation,
+    based_model,
     plan_fit,
     trees_are_tried,
 )
@@ -44,7 +45,7 @@ from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
 from stakes.scores.mixture import score_weights
 from stakes.scores.scoring_rules import energy_score
-from stakes.training.settings import RefitSchedule, resolved_device
+from stakes.training.settings import ImplicitSettings, RefitSchedule, resolved_device
 from stakes.training.weight_search import (
     FittedWeight,
     TrainingPlan,
@@ -61,6 +62,7 @@ Judge = Callable[[Tensor, Tensor], Correction | None]
 
 _MEMBERS_TO_CORRECT = 200  # whose errors teach a correction
 _FIRST_MODELS = 2  # of the models of a decision weight, which tell whether the others are trained
+_DECISION_MEMBERS = 30  # to decide from in training: of the score's ten the forecast would learn to be too sure
 _STAGES = {
     "climatology": "climatology",
     "linear": "the linear forecast",
@@ -351,9 +353,14 @@ class ForecastSelection:
     def _try_decision(self, engine: CandidateSelection[_Trial], network: _Trial) -> Frontier:
         """The decision weight that the first models of each choose, with all models; against those of weight 0."""
         plan = network.planned.training
+        implicit = isinstance(based_model(self.parameters.model, self.parameters.base), ImplicitSettings)
+        if implicit and plan.settings.decision_member_count is None and vector_cost(plan.cost) is None:
+            members = max(_DECISION_MEMBERS, plan.settings.members)
+            plan = replace(plan, settings=replace(plan.settings, decision_member_count=members))
+        planned = network.planned._replace(training=plan)
         weights = tuple(weight for weight in plan.weights if weight)
         first, others = plan.of_seeds(slice(_FIRST_MODELS)), plan.of_seeds(slice(_FIRST_MODELS, None))
-        trials = self._trained_weights(network.planned._replace(training=first), weights, "decision")
+        trials = self._trained_weights(planned._replace(training=first), weights, "decision")
         held = FittedWeight(0.0, network.fitted.models[:_FIRST_MODELS], network.fitted.records[:_FIRST_MODELS])
         alike = network._replace(fitted=held, forecast=_pooled(network.planned, held))
         trade_off = engine.try_weights(trials, held=alike)
@@ -364,10 +371,10 @@ class ForecastSelection:
             return trade_off
         fitted = trials[weight].fitted
         if others.seeds:
-            rest = self._trained_weights(network.planned._replace(training=others), (weight,), "decision-again")
+            rest = self._trained_weights(planned._replace(training=others), (weight,), "decision-again")
             more = rest[weight].fitted
             fitted = FittedWeight(weight, [*fitted.models, *more.models], [*fitted.records, *more.records])
-        whole = _Trial("decision", network.planned, fitted, _pooled(network.planned, fitted))
+        whole = _Trial("decision", planned, fitted, _pooled(planned, fitted))
         engine.try_one(whole, {"decision weight": weight})
         return trade_off
 

@@ -87,7 +87,8 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         ensemble: How many models of different seeds are trained and pooled into one forecast; a model without a seed,
             such as a linear one, is fitted once.
         decision_member_count: Members that the decision is made from in training, of which the score sees the first;
-            None for those of `training`: by default the members of the score.
+            None for those of `training`: by default the members of the score, and 30 where "auto" tries weights of an
+            implicit model for an action of one number, since few members teach a forecast to be too sure.
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
