@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, came in called_for_each(Trial.run, calls, options.jobs):
         done[name] = came
         print(name, json.dumps(summary({name: came})), flush=True)
-        options.json.write_text(json.dumps({"summary": summary(done), "problems": done}, indent=1) + "\n")
+        options.json.write_text(json.dumps(summary(done), indent=1) + "\n")
     return 0
 
 
