@@ -178,7 +178,7 @@ def test_scales_make_both_terms_one() -> None:
 
 def test_scales_of_several_draws_are_those_of_all_cases() -> None:
     draw = draws_of(40)
-    parts = [TrainingDraw(*(each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))]
+    parts = [TrainingDraw(*(each if each is None else each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))]
     whole, pieces = objective(0.3).estimate_scales(draw), objective(0.3).estimate_scales(iter(parts))
     assert pieces.score_scale == pytest.approx(whole.score_scale)
     assert pieces.decision_scale == pytest.approx(whole.decision_scale)
@@ -195,7 +195,7 @@ def test_scales_of_a_stack() -> None:
     draw = draws_of(3, 10)
     scaled = objective(torch.tensor([[0.0], [0.4], [0.9]])).estimate_scales(draw, dim=-1)
     for row in range(3):
-        single = objective(0.5).estimate_scales(TrainingDraw(*(each[row] for each in draw)))
+        single = objective(0.5).estimate_scales(TrainingDraw(*(each if each is None else each[row] for each in draw)))
         for name in ("score_scale", "decision_scale"):
             scale = getattr(scaled, name)
             assert scale.shape == (3, 1)

@@ -35,6 +35,10 @@ EVERY_SETTING_CHANGED = (
         companion="variogram",
         score="energy=1,total=0.5",
         decision_member_count=8,
+        validation_draws=3,
+        keep="last",
+        solver="projected_gradient",
+        solver_steps=7,
     ),
     ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4, structured=True),
     LinearSettings(residuals=1, gap=2, constant=True),
@@ -47,6 +51,8 @@ EVERY_SETTING_CHANGED = (
         prediction="target",
         decision_weighting="snr",
         structured=True,
+        chain_steps=2,
+        chain_gradient=1,
     ),
 )
 
@@ -86,7 +92,7 @@ def test_numbers_are_numbers(name: str, value: Any) -> None:
         ("schedule", "constant, cosine"),
         ("score_estimator", "fair, biased"),
         ("decision_estimator", "plain, debiased"),
-        ("companion", "decision, crps_of_total, variogram"),
+        ("companion", "decision, crps_of_total, variogram, tail_crps"),
     ],
 )
 @pytest.mark.parametrize("value", ["", "Fair", "almost_fair", None])

@@ -34,17 +34,17 @@ def called(*words: str) -> tuple[int, str, str]:
 def test_what_is_there_is_compared_and_the_rest_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "all_plans", lambda: (without_data(), small_plan()))
     folder = tmp_path / "out"
-    code, output, told = called("--quick", "--tables", "nowhere", "--out", str(folder), "--workers", "1")
+    code, output, told = called("--budget", "quick", "--tables", "nowhere", "--out", str(folder), "--workers", "1")
     assert (code, output.strip()) == (0, str(folder / "report.html"))
     assert "absent was left out: no table in nowhere." in told
     results = json.loads((folder / "results.json").read_text())
     assert set(results["problems"]) == {"small"}
     assert results["notes"] == ["absent was left out: no table in nowhere."]
     assert results["reduced"] == reproduce.REDUCED_PROGRAMS
-    assert results["provenance"]["command"] == "python -m reproduction programs --quick --tables nowhere"
+    assert results["provenance"]["command"] == "python -m reproduction programs --budget quick --tables nowhere"
     assert (folder / "figures" / "small.svg").exists()
     assert "A small schedule" in (folder / "report.html").read_text()
-    assert "small: 3 of 3" not in called("--quick", "--tables", "nowhere", "--out", str(folder))[2]
+    assert "small: 3 of 3" not in called("--budget", "quick", "--tables", "nowhere", "--out", str(folder))[2]
 
 
 def test_without_any_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_without_any_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_figure_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "all_plans", lambda: (without_data(), small_plan(), small_plan("other")))
-    code, output, _ = called("--quick", "--figure", "other", "--out", str(tmp_path), "--quiet")
+    code, output, _ = called("--budget", "quick", "--figure", "other", "--out", str(tmp_path), "--quiet")
     assert (code, output.strip()) == (0, str(tmp_path / "figures" / "other.svg"))
     assert {file.name for file in (tmp_path / "kept").iterdir()} == {"other"}
     assert not (tmp_path / "report.html").exists()
