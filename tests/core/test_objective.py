@@ -178,7 +178,9 @@ def test_scales_make_both_terms_one() -> None:
 
 def test_scales_of_several_draws_are_those_of_all_cases() -> None:
     draw = draws_of(40)
-    parts = [TrainingDraw(*(each if each is None else each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))]
+    parts = [
+        TrainingDraw(*(each if each is None else each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))
+    ]
     whole, pieces = objective(0.3).estimate_scales(draw), objective(0.3).estimate_scales(iter(parts))
     assert pieces.score_scale == pytest.approx(whole.score_scale)
     assert pieces.decision_scale == pytest.approx(whole.decision_scale)
