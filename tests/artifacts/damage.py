@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from safetensors.torch import load_file
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
@@ -45,6 +46,16 @@ def forged(key: str, value: Any, name: str = "bundle.json") -> Callable[[Path], 
         write_json(folder / name, with_value(read_json(folder / name), key, value))
         if name != "bundle.json":
             vouch(folder, name)
+
+    return forge
+
+
+def column(name: str, value: object) -> Callable[[Path], None]:
+    """Another value in a column of what is known of the features, all hashes made good."""
+
+    def forge(folder: Path) -> None:
+        pd.read_parquet(folder / "inputs.parquet").assign(**{name: value}).to_parquet(folder / "inputs.parquet")
+        vouch(folder, "inputs.parquet")
 
     return forge
 

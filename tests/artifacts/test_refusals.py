@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from artifacts.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors
+from artifacts.damage import Bomb, column, document, edit, flipped, forged, link, moved, pickled, sparse, tensors
 from artifacts.forecasters import PARTS
 
 from stakes.artifacts.fits import load_bundle
@@ -141,7 +141,23 @@ WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "of too many models": (deep_and_many, "no file holds 1000 models of"),
     "of more models": (forged("models", 2, "state.json"), "'model.1.feature_scaling.mean' must be"),
 }
-FILES = {"bundle.json": BUNDLE, "state.json": STATE, "training.json": TRAINING, "weights.safetensors": WEIGHTS}
+INPUTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda folder: (folder / "inputs.parquet").unlink(), "cannot be read"),
+    "a bit flipped": (edit("inputs.parquet", flipped(0.5)), "is damaged: its SHA-256 is"),
+    "a pickle": (pickled("inputs.parquet"), "is no parquet file"),
+    "other features": (column("name", "sun"), "name must hold the features of the fit"),
+    "NaN": (column("mean", math.nan), "facts must be finite"),
+    "no scale": (column("scale", 0.0), "facts must be finite, and scales positive"),
+    "texts": (column("upper", "high"), "upper"),
+    "correlations of no rows": (column("with 1", 7.0), "correlations must be"),
+}
+FILES = {
+    "bundle.json": BUNDLE,
+    "state.json": STATE,
+    "training.json": TRAINING,
+    "weights.safetensors": WEIGHTS,
+    "inputs.parquet": INPUTS,
+}
 
 
 def exchanged(folder: Path) -> dict[str, str]:

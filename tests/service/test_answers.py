@@ -67,6 +67,18 @@ def test_decisions_are_those_of_the_forecaster(client: httpx.Client, forecaster:
     assert (answer["member_count"], answer["unit"], answer["action_unit"]) == (50, "EUR", "MW")
 
 
+def test_a_feature_outside_its_training_range_is_named_with_the_decision(client: httpx.Client) -> None:
+    rows = ROWS.assign(sun=ROWS["sun"] + 50 * (np.arange(5) == 3)).to_dict("records")
+    answer = asked(client, "/v1/decide", features=rows)
+    named = [decision["outside_training_range"] for decision in answer["decisions"]]
+    assert named == ["", "", "", "sun", ""]
+    assert "1 of 5 cases have a feature outside its training range" in answer["notes"][-1]
+    (curve, *_) = asked(client, "/v1/curve", features=rows[3])["curves"]
+    assert curve["decision"]["outside_training_range"] == "sun"
+    unmoved = asked(client, "/v1/decide", features=ROWS.to_dict("records"))
+    assert [each["action"] for each in answer["decisions"][:3]] == actions(unmoved)[:3]
+
+
 def test_rows_may_be_lists_and_keys_come_in_any_order(client: httpx.Client) -> None:
     by_name = asked(client, "/v1/decide", features=ROWS.to_dict("records"))
     assert asked(client, "/v1/decide", features=ROWS.to_numpy().tolist()) == by_name

@@ -351,7 +351,8 @@ def _inputs_of(table: pd.DataFrame, names: Sequence[str]) -> InputRange:
     correlation = None
     if len(table.columns) > 2 + len(_FACTS):
         correlation = column_numbers(table, [f"with {place}" for place in range(len(names))], INPUTS)
-        if not (np.isfinite(correlation).all() and np.linalg.eigvalsh(correlation).min() > 0):
+        possible = np.isfinite(correlation).all() and np.allclose(correlation, correlation.T)
+        if not possible or np.linalg.eigvalsh(correlation).min() <= 0:
             raise TableError("correlations must be those that some rows can have")
     rows, mean, scale, lower, upper, largest = facts.T
     if not np.isfinite(facts).all() or scale.min() <= 0:
