@@ -1,7 +1,7 @@
 """A figure of the paper: what it shows, which studies it needs, and what all figures have in common."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,23 @@ class PaperFigure:
 
     @classmethod
     def of_study(cls, label: str, title: str, key: StudyKey, draw: Callable[[Study], Drawn]) -> "PaperFigure":
-        """A figure of one study."""
-        return cls(label, key.task, title, lambda studies: draw(studies[key]), (key,))
+        """A figure of one study, or of the reduced one in its place."""
+
+        def drawn(studies: Studies) -> Drawn:
+            if key in studies or _reduced(key) not in studies:
+                return draw(studies[key])
+            figure = draw(studies[_reduced(key)])
+            return replace(figure, caption=f"{figure.caption} From the reduced run: fewer seeds, weights and epochs.")
+
+        return cls(label, key.task, title, drawn, (key,))
 
     def possible(self, studies: Studies) -> bool:
         """Whether all that it needs was evaluated."""
-        return all(key in studies for key in self.needs)
+        return all(key in studies or _reduced(key) in studies for key in self.needs)
+
+
+def _reduced(key: StudyKey) -> StudyKey:
+    return replace(key, choice="reduced")
 
 
 WIDTH = 6.75  # inches: two columns of a page
