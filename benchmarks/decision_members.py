@@ -1,15 +1,20 @@
-"""More members for the decision than for the score: what a step costs, and how sure the forecasts are.
+"""How many members a decision takes, and which: more of them than the score has, and chosen ones, not random ones.
 
     python -m benchmarks.decision_members step [--device cuda] [--json FILE]
     python -m benchmarks.decision_members rewarded [--json FILE]
     python -m benchmarks.decision_members spread [--seeds 10] [--device cuda] [--processes 2] [--json FILE]
+    python -m benchmarks.decision_members chosen [--seeds 20] [--reference FOLDER] [--json FILE]
 
 `step` times a decision-aware step of the estimator's implicit model (batch 256) whose score has 10 members, the
 decision made from 10, 20 or 64. `rewarded` asks which spread the decision score of M members likes best, where outcomes
 are N(0, 1) and forecasts N(0, spread^2): 1 would be honest. `spread` trains that model, with a linear start and
 without, on the Irish wind record, penalty 20, at some weights, and judges each with 200 members on the test years: the
 spread of the total over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired: the same
-batches and noise.
+batches and noise. `chosen` gives ridge regression on the problems of `benchmarks.forecast_quality` M residual vectors,
+of a random half of those of the training rows for each seed: drawn at random, in the order of kernel herding (in one
+dimension quantiles), which is what `stakes.LinearModel` takes, and their support points. It prints what the decisions
+cost on the test rows beyond those from the whole half, the mean over the seeds and the standard deviation. Problems of
+one outcome are decided with newsvendor costs too.
 """
 
 import argparse
@@ -18,14 +23,21 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import Tensor
 
 import stakes
+from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.timing import interleave, processor
 from reproduction.tasks.portfolio import IrishWind
 from stakes.evaluation.metrics import Assessor
+from stakes.models.linear import fit_linear_start
+from stakes.models.sample_model import Scaling
+from stakes.models.support_points import herding_order, support_points
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica
 from stakes.training.settings import ImplicitSettings, automatic_settings
@@ -158,10 +170,86 @@ def values_by_seed(rows: list[Row], name: str, start: str, weight: float, count:
     return [float(str(row[name])) for row in sorted(own, key=lambda row: int(str(row["seed"])))]
 
 
+CHOSEN = (50, 200, 500)
+NEWSVENDORS = {"newsvendor, 9 : 1": 9.0, "newsvendor, 49 : 1": 49.0}
+CANDIDATES, JUDGED_ROWS = 4000, 500
+
+
+def chosen(seeds: int, reference: Path | None) -> list[Row]:
+    """For every problem, cost and M, the cost beyond that of all residual vectors, by the way to take M of them."""
+    rows: list[Row] = []
+    for name, make in problems(reference).items():
+        problem = make()
+        outcomes, location, residuals, restore = ridge(problem)
+        costs = dict(problem.costs)
+        if outcomes.shape[1] == 1:
+            ends = float(problem.outcomes.min()), 2 * float(problem.outcomes.max())
+            costs |= {label: stakes.NewsvendorCost(short, 1.0, *ends) for label, short in NEWSVENDORS.items()}
+        for label, cost in costs.items():
+            paid = partial(mean_cost, cost, location, outcomes, restore)
+            for row in beyond_all(residuals, paid, seeds):
+                rows.append({"problem": name, "cost": label} | row)
+                print(rows[-1], flush=True)
+    return rows
+
+
+def mean_cost(
+    cost: stakes.Cost, location: Tensor, outcomes: Tensor, restore: Callable[[Tensor], Tensor], vectors: Tensor
+) -> float:
+    """What decisions from these residual vectors cost."""
+    parts = [stakes.optimal_action(cost, restore(part[:, None] + vectors)) for part in location.split(100)]
+    return float(cost(torch.cat(parts), outcomes).mean())
+
+
+def ridge(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Outcomes of some test rows and where they are expected, residual vectors, and the way back to physical units."""
+    known, test = slice(problem.train), problem.test_rows
+    test = test[np.linspace(0, len(test) - 1, min(len(test), JUDGED_ROWS)).astype(int)]
+    features, outcomes = torch.from_numpy(problem.features), torch.from_numpy(problem.outcomes)
+    of_features, of_outcomes = (Scaling(each.shape[1]).double() for each in (features, outcomes))
+    of_features.fit(features[known])
+    of_outcomes.fit(outcomes[known])
+    gap = round(problem.lead_hours / float(np.median(np.diff(problem.times[known])) / np.timedelta64(1, "h")))
+    start = fit_linear_start(of_features.standardise(features[known]), of_outcomes.standardise(outcomes[known]), gap)
+    location = of_features.standardise(features[test]).double() @ start.weight.mT + start.bias
+    return outcomes[test], location, start.residuals, of_outcomes.restore
+
+
+def beyond_all(residuals: Tensor, paid: Callable[[Tensor], float], seeds: int) -> list[Row]:
+    """For every M the mean and the standard deviation over seeds of what M residual vectors cost beyond all."""
+    beyond: dict[tuple[int, str], list[float]] = {}
+    every = []
+    for seed in range(seeds):
+        generator = torch.Generator().manual_seed(seed)
+        half = residuals[torch.randperm(len(residuals), generator=generator)[: min(len(residuals) // 2, CANDIDATES)]]
+        every.append(paid(half))
+        order = herding_order(half, max(CHOSEN))
+        for count in (count for count in CHOSEN if count < len(half)):
+            taken = {
+                "random": half[:count],  # they are in random order
+                "chosen": half[herding_order(half, count) if half.shape[1] == 1 else order[:count]],
+                "support points": support_points(half, count),
+            }
+            for way, vectors in taken.items():
+                beyond.setdefault((count, way), []).append(paid(vectors) - every[-1])
+    rows: list[Row] = []
+    for count in sorted({count for count, _ in beyond}):
+        row: Row = {"M": count, "all": f"{statistics.mean(every):.5g}"}
+        for way in ("random", "chosen", "support points"):
+            values = beyond[count, way]
+            row[way] = f"{statistics.mean(values):+.2g} sd {statistics.pstdev(values):.2g}"
+        worse = [ours - other for ours, other in zip(beyond[count, "chosen"], beyond[count, "random"], strict=True)]
+        error = statistics.stdev(worse) / len(worse) ** 0.5
+        row["chosen less random"] = f"{statistics.mean(worse):+.2g} ± {error:.2g}"
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "rewarded", "spread"])
+    parser.add_argument("what", choices=["step", "rewarded", "spread", "chosen"])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", type=Path)
@@ -174,6 +262,9 @@ def main() -> None:
         record["steps"] = step_costs(arguments.device)
     elif arguments.what == "rewarded":
         record["spreads"] = rewarded_spreads()
+    elif arguments.what == "chosen":
+        torch.set_num_threads(1)
+        record["chosen"] = chosen(arguments.seeds, arguments.reference)
     else:
         runs = spread(arguments.seeds, arguments.device, arguments.processes)
         record |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}

@@ -1,20 +1,23 @@
 """Structured members against independent ones: bias of the decision score, training, time of a step.
 
     python -m benchmarks.structured_members bias [--json FILE]
-    python -m benchmarks.structured_members training [--reference FOLDER] [--seeds 10] [--processes 2] [--json FILE]
+    python -m benchmarks.structured_members training --out FOLDER [--reference FOLDER] [--seeds 5] [--jobs 2]
     python -m benchmarks.structured_members step [--json FILE]
 
 `bias` is what deciding from M members costs beyond deciding from the whole distribution, for three kinds of random
-generators of d noise inputs and two costs. `training` trains the estimator's implicit network, without a linear start,
-on Irish wind, and on European wind where its tables are, penalty 20, and judges it with 200 independent members on the
-test years, seeds paired. `step` compares a decision-aware training step, structured over independent.
+generators of d noise inputs and two costs. `training` trains the estimator's implicit network, from a linear start and
+without, on Irish wind, French load, 60 simulated sites and the paper's synthetic task, and on European wind where its
+tables are, and judges it with 200 independent members of the test cases, seeds paired. What is finished lies in the
+folder and is not run again; without anything left to run it prints the means over seeds. `step` compares a
+decision-aware training step, structured over independent.
 """
 
 import argparse
 import json
 import math
 import statistics
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +26,15 @@ from torch import Tensor
 
 import stakes
 from benchmarks.timing import interleave, processor
-from reproduction.tasks.portfolio import EuropeanWind, IrishWind
+from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, IrishWind, SimulatedPortfolio
+from reproduction.tasks.synthetic import SyntheticTask
+from reproduction.tasks.task import KnownTruth, Task
+from stakes.costs.cost import outcome_total
+from stakes.files import write_atomically
 from stakes.models.noise import draw_normal, draw_structured
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica
-from stakes.training.settings import ImplicitSettings, automatic_settings
+from stakes.training.settings import ImplicitSettings, TrainingSettings, automatic_settings
 from stakes.training.trainer import train
 
 Row = dict[str, object]
@@ -39,9 +46,14 @@ COSTS: dict[str, stakes.Cost] = {
     "shortfall 20": stakes.ShortfallCost(20.0),
     "newsvendor 9 : 1": stakes.NewsvendorCost(9.0, 1.0, -5.0, 5.0),
 }
-JUDGED = 200
-WEIGHTS = (0.0, 0.3, 0.6, 0.9)
-MEMBERS = {"independent, 10": (False, 10), "independent, 30": (False, 30), "structured, 10": (True, 10)}
+JUDGED, JUDGED_CASES = 200, 1500
+WEIGHTS = (0.0, 0.5, 0.9)
+MEMBERS = {
+    "independent, 10": (False, TrainingSettings(members=10)),
+    "independent, 30": (False, TrainingSettings(members=30)),
+    "structured, 10": (True, TrainingSettings(members=10)),
+    "debiased, 10": (False, TrainingSettings(members=10, decision_estimator="debiased")),
+}
 
 
 def generators(width: int) -> dict[str, Generator]:
@@ -92,74 +104,105 @@ def bias() -> list[Row]:
     return rows
 
 
-def replica(task: IrishWind | EuropeanWind, width: int, structured: bool, weight: float, seed: int) -> Replica:
-    data = task.data()
-    torch.manual_seed(seed)
-    settings = ImplicitSettings(noise=width, hidden=64, layers=3, structured=structured)
-    model = settings.build(data.train.features.shape[1], data.train.outcome.shape[1])
-    model.fit_scaling(data.train.features, data.train.outcome)
-    return Replica(model, data.train, data.validation, task.cost, weight, seed, f"weight {weight:g}, seed {seed}")
-
-
-def trained_and_judged(record: str, reference: str, width: int, kind: str, seed: int) -> list[Row]:
-    """Every weight, trained as one stack and judged on the test years."""
-    torch.set_num_threads(1)
-    task = IrishWind(penalty=20.0) if record == "Irish wind" else EuropeanWind(penalty=20.0, tables=reference)
-    structured, members = MEMBERS[kind]
-    replicas = [replica(task, width, structured, weight, seed) for weight in WEIGHTS]
-    test = task.data().test
-    settings = replace(automatic_settings(len(replicas[0].train)), members=members)
-    rows: list[Row] = []
-    for trained in train(replicas, settings):
-        trained.load_into_model()
-        model, generator = trained.replica.model, torch.Generator().manual_seed(0)
-        drawn = model.sample(test.features, JUDGED, generator)
-        scale = model.outcome_scaling
-        score = stakes.energy_score(scale.standardise(drawn), scale.standardise(test.outcome)).mean()
-        total, outcome = (task.cost.total(each) for each in (drawn, test.outcome))
-        error = (total.mean(-1) - outcome).square().mean() / (1 + 1 / JUDGED)
-        solution = stakes.solve_action(task.cost, drawn)
-        paid = task.cost(solution.action, test.outcome).mean()
-        measured = {
-            "energy score": score,
-            "spread/error": (total.var(-1).mean() / error).sqrt(),
-            "signed gap": paid - solution.expected_cost.mean(),
-            "cost": paid,
-        }
-        about = {"record": record, "noise inputs": width, "members": kind, "weight": trained.replica.decision_weight}
-        rows.append({**about, "seed": seed, **{name: round(float(value), 5) for name, value in measured.items()}})
-    return rows
-
-
-def training(reference: Path | None, seeds: int, processes: int, widths: tuple[int, ...]) -> list[Row]:
-    records = ["Irish wind"] + ["European wind"] * (reference is not None)
-    calls = {
-        (record, width, kind, seed): (record, str(reference), width, kind, seed)
-        for record in records
-        for width in widths
-        for kind in MEMBERS
-        for seed in range(seeds)
+def tasks(reference: Path | None) -> dict[str, Task]:
+    known: dict[str, Task] = {
+        "Irish wind": IrishWind(penalty=20.0),
+        "French load": FrenchLoad(),
+        "60 simulated sites": SimulatedPortfolio(),
+        "synthetic": SyntheticTask(),
     }
-    rows = []
-    for key, some in called_for_each(trained_and_judged, calls, processes):
-        print(*key, flush=True)
-        rows += some
-    for row in summary(rows):
-        print(row, flush=True)
+    return known if reference is None else known | {"European wind": EuropeanWind(20.0, tables=str(reference))}
+
+
+def trained_and_judged(task: Task, start: str, width: int, kind: str, seed: int) -> list[Row]:
+    """Every weight, trained as one stack and judged on test cases."""
+    torch.set_num_threads(1)
+    structured, of_kind = MEMBERS[kind]
+    data, linear = task.data(), start == "linear"
+    settings = ImplicitSettings(noise=width, hidden=64, layers=3, linear=linear, structured=structured)
+    replicas = []
+    for weight in WEIGHTS:
+        torch.manual_seed(seed)
+        model = settings.build(data.train.features.shape[1], data.train.outcome.shape[1])
+        model.fit_scaling(data.train.features, data.train.outcome)
+        replicas.append(Replica(model, data.train, data.validation, task.cost, weight, seed, f"weight {weight:g}"))
+    training = automatic_settings(len(data.train), linear=linear)
+    began = time.perf_counter()
+    stack = train(replicas, replace(training, members=of_kind.members, decision_estimator=of_kind.decision_estimator))
+    seconds = (time.perf_counter() - began) / len(WEIGHTS)
+    cases = data.test.rows(torch.linspace(0, len(data.test) - 1, min(len(data.test), JUDGED_CASES)).long().numpy())
+    rows: list[Row] = []
+    for trained in stack:
+        trained.load_into_model()
+        about = {"noise inputs": width, "members": kind, "weight": trained.replica.decision_weight, "seed": seed}
+        measured = judged(task, trained.replica.model, cases.features, cases.outcome) | {"seconds": seconds}
+        rows.append(about | {name: float(f"{value:.5g}") for name, value in measured.items()})
     return rows
 
 
-def summary(rows: list[Row]) -> list[Row]:
-    """Means over seeds."""
+def judged(task: Task, model: torch.nn.Module, features: Tensor, outcome: Tensor) -> dict[str, float]:
+    """A forecast by independent members, so that none of the ways to train is flattered."""
+    assert isinstance(model, stakes.ImplicitModel)
+    drawn, scale = model.sample(features, JUDGED, torch.Generator().manual_seed(0)), model.outcome_scaling
+    parts = zip(scale.standardise(drawn).split(100), scale.standardise(outcome).split(100), strict=True)
+    score = torch.cat([stakes.energy_score(*part) for part in parts]).mean()
+    total, happened = (outcome_total(task.cost, each) for each in (drawn, outcome))
+    error = (total.mean(-1) - happened).square().mean() / (1 + 1 / JUDGED)
+    solution = stakes.solve_action(task.cost, drawn)
+    paid = task.cost(solution.action, outcome).mean()
+    measured = {
+        "energy score": float(score),
+        "spread/error": float((total.var(-1).mean() / error).sqrt()),
+        "signed gap": float(solution.expected_cost.mean() - paid),  # below 0: it costs more than the forecast says
+        "cost": float(paid),
+    }
+    if isinstance(task, KnownTruth):
+        measured["regret"] = float(task.truth(features).regret(solution.action).mean())
+    return measured
+
+
+def training(options: argparse.Namespace) -> list[Row]:
+    """What the folder holds once every cell has run that is asked for."""
+    known = tasks(options.reference)
+    cells = {
+        options.out / f"{record}; {start}; {width}; {kind}; {seed}.json": (known[record], start, width, kind, seed)
+        for seed in range(options.seeds)
+        for width in options.widths
+        for start in options.starts
+        for record in (options.records or known)
+        for kind in MEMBERS
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    left = {file: cell for file, cell in cells.items() if not file.exists()}
+    for file, some in called_for_each(trained_and_judged, left, options.jobs):
+        record, start = file.name.split("; ")[:2]
+        rows = [{"record": record, "start": start} | row for row in some]
+        write_atomically(file, (json.dumps(rows, indent=1) + "\n").encode())
+        print(file.stem, flush=True)
+    kept: list[Row] = [row for file in sorted(options.out.glob("*; *.json")) for row in json.loads(file.read_text())]
+    for row in summary(kept):
+        print(row, flush=True)
+    return kept
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """Means over seeds, and the score over that of weight 0 with independent members."""
     groups: dict[tuple[object, ...], list[Row]] = {}
+    keys = ("record", "start", "noise inputs", "weight", "members")
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in ("record", "noise inputs", "weight", "members")), []).append(row)
-    measured = ("energy score", "spread/error", "signed gap", "cost")
-    return [
-        {"record": key[0], "noise inputs": key[1], "weight": key[2], "members": key[3], "seeds": len(some)}
-        | {name: round(statistics.mean(float(str(row[name])) for row in some), 4) for name in measured}
-        for key, some in sorted(groups.items(), key=str)
-    ]
+        groups.setdefault(tuple(row[name] for name in keys), []).append(row)
+    lines: list[Row] = []
+    for key, some in sorted(groups.items(), key=str):
+        measured = [name for name in some[0] if name not in (*keys, "seed")]
+        means = {name: statistics.mean(float(str(row[name])) for row in some) for name in measured}
+        plain = groups.get((*key[:3], 0.0, "independent, 10"), [])
+        line: Row = dict(zip(keys, key, strict=True)) | {"seeds": len(some)}
+        line |= {name: float(f"{value:.4g}") for name, value in means.items()}
+        if {row["seed"] for row in plain} == {row["seed"] for row in some}:
+            before = statistics.mean(float(str(row["energy score"])) for row in plain)
+            line["price"] = f"{means['energy score'] / before - 1:+.2%}"
+        lines.append(line)
+    return lines
 
 
 def step() -> list[Row]:
@@ -194,17 +237,17 @@ def training_step(outcomes: int, structured: bool) -> Callable[[], None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("what", choices=["bias", "training", "step"])
+    parser.add_argument("--out", type=Path, default=Path("build/structured_members"), help="what training keeps")
     parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--records", nargs="+", help="some of the records; all by default")
+    parser.add_argument("--starts", nargs="+", default=["none", "linear"], choices=["none", "linear"])
     parser.add_argument("--widths", type=int, nargs="+", default=[16], help="noise inputs of the network")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.what == "training":
-        rows = training(options.reference, options.seeds, options.processes, tuple(options.widths))
-    else:
-        rows = {"bias": bias, "step": step}[options.what]()
+    rows = training(options) if options.what == "training" else {"bias": bias, "step": step}[options.what]()
     if options.json:
         options.json.write_text(json.dumps({"machine": processor(), options.what: rows}, indent=1) + "\n")
 

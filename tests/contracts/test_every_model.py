@@ -137,7 +137,7 @@ def test_same_seed_same_samples(name: str, outcomes: int, share_noise: bool) -> 
     features, _ = table(5, outcomes)
     first, again, other = (model.sample(features, 4, seeded(seed), share_noise=share_noise) for seed in (1, 1, 2))
     assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    assert torch.equal(first, other) == (name == "linear" and share_noise)  # which are chosen, not drawn
     assert not first.requires_grad
 
 

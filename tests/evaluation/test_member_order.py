@@ -10,7 +10,7 @@ from stakes.forecasting.copula import error_ranks, reordered, reordered_as_membe
 def test_ranks_of_errors_in_units_of_the_spread() -> None:
     members = np.array([[[-1.0, 0.0], [1.0, 0.0]], [[-10.0, 5.0], [10.0, 7.0]], [[-1.0, 1.0], [1.0, 3.0]]])
     outcomes = np.array([[1.0, 2.0], [5.0, 6.5], [-1.0, 0.0]])  # errors (1, 2), (0.5, 0.5), (-1, -2) in units of spread
-    assert error_ranks(members, outcomes).tolist() == [[2, 2], [1, 1], [0, 0]]
+    assert error_ranks(members, outcomes).tolist() == [[1, 1], [0, 0], [2, 2]]  # the one in the middle comes first
 
 
 def test_as_many_error_vectors_as_members_say_who_goes_with_whom() -> None:
@@ -40,11 +40,13 @@ def test_members_correlate_as_errors_do(count: int) -> None:
     assert correlation == pytest.approx(-0.8, abs=0.1)
 
 
-def test_of_many_error_vectors_some_are_kept() -> None:
+def test_of_many_error_vectors_some_are_kept_and_the_first_few_stand_for_all() -> None:
     random = np.random.default_rng(0)
-    ranks = error_ranks(random.normal(size=(1000, 3, 2)), random.normal(size=(1000, 2)))
+    errors = random.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=1000)
+    ranks = vector_ranks(errors)
     assert ranks.shape == (200, 2)
     np.testing.assert_array_equal(np.sort(ranks, 0), np.tile(np.arange(200)[:, None], 2))
+    assert np.corrcoef(ranks[:25].T)[0, 1] == pytest.approx(np.corrcoef(errors.T)[0, 1], abs=0.05)
 
 
 def test_quantiles_take_the_order_of_members() -> None:
@@ -65,7 +67,7 @@ def test_equal_members_are_told_apart_by_chance() -> None:
     assert abs(np.corrcoef(found.T)[0, 1]) < 0.2
 
 
-def test_error_vectors_are_drawn_by_their_weight() -> None:
+def test_error_vectors_are_chosen_by_their_weight() -> None:
     errors = np.stack([np.arange(1000.0), np.where(np.arange(1000) < 500, 1, -1) * np.arange(1000.0)], 1)
     weight = np.where(np.arange(1000) < 500, 1.0, 1e-12)
     ranks = vector_ranks(errors, weight)

@@ -1,7 +1,10 @@
 """How members of several outcomes belong together: as error vectors of the past did, or as other members do."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from stakes.models.support_points import herding_order
 
 _MOST_VECTORS = 200
 
@@ -12,8 +15,8 @@ Ranks = NDArray[np.int64]
 def error_ranks(members: Floats, outcomes: Floats) -> Ranks:
     """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome.
 
-    An error is the outcome less the members' mean, in units of their spread. Of more cases 200 are drawn, always the
-    same: neighbours in time err alike, and every so many cases might all be of one hour.
+    An error is the outcome less the members' mean, in units of their spread. They are those that stand best for all,
+    and so do the first few of them.
     """
     spread = members.std(1)
     return vector_ranks((outcomes - members.mean(1)) / np.where(spread > 0, spread, 1.0))
@@ -21,11 +24,9 @@ def error_ranks(members: Floats, outcomes: Floats) -> Ranks:
 
 def vector_ranks(errors: Floats, weight: Floats | None = None) -> Ranks:
     """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome, as `error_ranks`."""
-    if len(errors) > _MOST_VECTORS:
-        chance = None if weight is None else weight / weight.sum()
-        drawn = np.random.default_rng(0).choice(len(errors), _MOST_VECTORS, replace=False, p=chance)
-        errors = errors[np.sort(drawn)]
-    return _ranks(errors)
+    shares = None if weight is None else torch.from_numpy(weight)
+    chosen = herding_order(torch.from_numpy(errors), min(_MOST_VECTORS, len(errors)), shares)
+    return _ranks(errors[chosen.numpy()])
 
 
 def error_places(members: Floats, weights: Floats, outcomes: Floats) -> Floats:
@@ -48,7 +49,7 @@ def reordered(members: Floats, ranks: Ranks) -> Floats:
     Copies of one vector are told apart by chance, outcome by outcome, always in the same way.
     """
     count = members.shape[1]
-    vectors = ranks[np.arange(count) * len(ranks) // count]  # (M, D)
+    vectors = ranks[np.arange(count) % len(ranks)]  # (M, D)
     places = _ranks(vectors + np.random.default_rng(0).uniform(size=vectors.shape))
     return np.take_along_axis(np.sort(members, 1), places[None], 1)
 

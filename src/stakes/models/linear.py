@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 from stakes.argument_checks import check_finite, require_count, require_counts
 from stakes.errors import ShapeError
 from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise
+from stakes.models.support_points import herding_order
 
 _BLOCKS = 10
 _PENALTIES = torch.logspace(-6, 2, 17, dtype=torch.float64)  # of a row, for features of variance 1
@@ -147,15 +148,16 @@ class _Ridge:
 
 
 class LinearModel(nn.Module):
-    """y_m = W x + b + e_m: ridge regression and whole residual vectors e_m, drawn from those of rows it did not see.
+    """y_m = W x + b + e_m: ridge regression and whole residual vectors e_m, those of rows it did not see.
 
     `fit_scaling` fits all of it, in closed form; nothing is trained. Whole vectors keep what the outcomes have to do
-    with each other.
+    with each other. Where all cases share them they are chosen, not drawn: those that stand best for all.
 
     Args:
         features: F, how many features a case has.
         outcomes: D, how many outcomes a case has.
-        residuals: How many residual vectors are kept, a random choice; of fewer rows some are kept more than once.
+        residuals: How many residual vectors are kept, those that stand best for all; of fewer rows some are kept more
+            than once.
         gap: How many rows on both sides of a held-out block the cross-validation leaves out as well: the lead time.
         constant: Whether the features are left aside: members are drawn from all outcomes alike, which is climatology.
 
@@ -170,6 +172,7 @@ class LinearModel(nn.Module):
     weight: Tensor
     bias: Tensor
     residuals: Tensor
+    order: Tensor
 
     def __init__(
         self, features: int, outcomes: int, residuals: int = 2000, gap: int = 0, constant: bool = False
@@ -183,6 +186,7 @@ class LinearModel(nn.Module):
         self.register_buffer("weight", torch.zeros(outcomes, features))
         self.register_buffer("bias", torch.zeros(outcomes))
         self.register_buffer("residuals", torch.zeros(residuals, outcomes))
+        self.register_buffer("order", torch.arange(residuals))
 
     def forward(self, features: Tensor, chosen: Tensor) -> Tensor:
         """Standardised members (..., M, D).
@@ -207,8 +211,9 @@ class LinearModel(nn.Module):
         start = climatology_start(inputs, target) if self.constant else fit_linear_start(inputs, target, self.gap)
         self.weight.copy_(start.weight)
         self.bias.copy_(start.bias)
-        kept = _each_in_turn(len(target), len(self.residuals), torch.Generator().manual_seed(0))
-        self.residuals.copy_(start.residuals[kept.to(target.device)])
+        kept, places = herding_order(start.residuals, len(self.residuals)).sort(stable=True)
+        self.residuals.copy_(start.residuals[kept])  # in the order of time, whatever decided a tie
+        self.order.copy_(places.argsort())
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
         """The noise of one training step: "members" (cases, M), which residual vector each member has.
@@ -252,22 +257,19 @@ class LinearModel(nn.Module):
         Args:
             features: Features (N, F).
             members: M, how many members each case gets.
-            generator: What the noise is drawn from; None takes torch's global one.
-            share_noise: Whether every case gets the same residual vectors, so that its members do not depend on its
-                neighbours; none comes a second time before all have come.
+            generator: What the noise is drawn from, unless it is shared; None takes torch's global one.
+            share_noise: Whether every case gets the same residual vectors, those that stand best for all, the same
+                every time; none comes a second time before all have come.
         """
         require_counts(members=members)
         if share_noise:
-            chosen = _each_in_turn(len(self.residuals), members, generator, self.residuals.device)
-            chosen = chosen.expand(len(features), -1)
+            chosen = self._chosen(members).expand(len(features), -1)
         else:
             chosen = self.draw_noise(len(features), members, generator)["members"]
         return self.outcome_scaling.restore(self(features, chosen))
 
-
-def _each_in_turn(
-    count: int, wanted: int, generator: torch.Generator | None, device: torch.device | None = None
-) -> Tensor:
-    """So many of the numbers below `count`, in random order, none a second time before all have come."""
-    rounds = -(-wanted // count)
-    return torch.cat([torch.randperm(count, generator=generator, device=device) for _ in range(rounds)])[:wanted]
+    def _chosen(self, members: int) -> Tensor:
+        """Which residual vectors stand for all, (M,): the first in order, or of one outcome the quantiles."""
+        count, places = len(self.order), torch.arange(members, device=self.order.device)
+        one = self.residuals.shape[1] == 1
+        return self.order[(2 * places + 1) * count // (2 * members) if one else places % count]

@@ -1,4 +1,4 @@
-"""Support points: the few points that stand best for many members (Mak and Joseph 2018)."""
+"""The few points, or members, that stand best for many: support points (Mak and Joseph 2018) and kernel herding."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,8 @@ _NEAR = 1e-7  # of the mean distance: closer points are one, since distances are
 _MOVED_IN = 0.1  # of the way to another member: a point that starts on a member would stay there
 _ROUNDS = 60  # of the search for the best weights
 _RIDGE = 1e-9  # of the mean distance: tied points share their weight
+_CANDIDATES = 10_000  # members that are put in order; of more, a random choice
+_TIED = 1e-9  # of the mean distance: no difference between two members
 
 
 def support_points(members: Tensor, count: int, weights: Tensor | None = None) -> Tensor:
@@ -70,6 +72,39 @@ def nearest_members(members: Tensor, points: Tensor) -> Tensor:
     cases = zip(flat, places, strict=True)
     nearest = [torch.cat([torch.cdist(part, own).argmin(-1) for part in each.split(rows)]) for own, each in cases]
     return torch.stack(nearest).reshape(points.shape[:-1])
+
+
+def herding_order(members: Tensor, count: int, weights: Tensor | None = None) -> Tensor:
+    """Which of the members (N, D) come first, (n,), so that the first few stand for all, however many are taken.
+
+    Kernel herding (Chen, Welling and Smola 2010) with the energy distance: next comes the member y of least
+
+        sum_m p_m |y - y_m| - 1 / (k + 1) sum_{j <= k} |y - x_j|
+
+    after x_1..x_k. For D = 1 they are the quantiles at (2 i - 1) / (2 n) instead, and ascend: exact for this n. Where
+    all count alike none comes a second time before all have come.
+    """
+    rows = torch.arange(len(members), device=members.device)
+    if len(members) > _CANDIDATES:
+        mixed = torch.randperm(len(members), generator=torch.Generator().manual_seed(0))
+        rows = mixed[:_CANDIDATES].sort().values.to(members.device)
+    flat, shares = _flat(members[rows], None if weights is None else weights[rows])
+    values = flat[0] - flat.mean(1)
+    if members.shape[1] == 1:
+        order = values[:, 0].argsort(stable=True)
+        levels = (torch.arange(count, dtype=torch.float64, device=members.device) + 0.5) / count
+        places = torch.searchsorted(shares[0, order].cumsum(0), levels + 1e-12).clamp(max=len(rows) - 1)
+        return rows[order[places]]
+    merit = _mean_distances(flat, flat, shares)[0]
+    tied = _TIED * float(shares[0] @ merit)
+    pushed, chosen = torch.zeros_like(merit), torch.arange(count, device=members.device)
+    for taken in range(min(count, len(rows))):
+        value = merit - pushed / (taken + 1)
+        chosen[taken] = (value <= value.min() + tied).to(torch.uint8).argmax()  # the first of those that tie
+        newest = chosen[taken]
+        merit[newest] = torch.inf
+        pushed += torch.linalg.vector_norm(values - values[newest], dim=1)
+    return rows[chosen[torch.arange(count, device=members.device) % len(rows)]]
 
 
 def energy_distance(

@@ -12,6 +12,7 @@ from stakes import LinearModel, energy_score
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.models.implicit import LinearPart
 from stakes.models.linear import fit_linear_start, residual_factors, time_blocks
+from stakes.models.support_points import energy_distance, herding_order
 
 
 def table(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -254,3 +255,40 @@ def test_what_cannot_be_fitted_is_named() -> None:
         fit_linear_start(x, y, gap=-1)
     with pytest.raises(NonFiniteError, match="outcomes of the linear start must be finite"):
         fit_linear_start(x, y * torch.nan)
+
+
+def test_the_first_residuals_in_order_stand_for_all() -> None:
+    generator = torch.Generator().manual_seed(0)
+    residuals = torch.randn(1000, 4, generator=generator, dtype=DOUBLE).exp()
+    order = herding_order(residuals, 1000)
+    assert sorted(order.tolist()) == list(range(1000))
+    for count in (10, 50, 200):
+        drawn = [residuals[torch.randperm(1000, generator=generator)[:count]] for _ in range(20)]
+        far = [energy_distance(residuals, points).item() for points in drawn]
+        assert energy_distance(residuals, residuals[order[:count]]).item() < 0.5 * sum(far) / len(far)
+
+
+def test_of_one_outcome_the_residuals_are_quantiles() -> None:
+    model = LinearModel(1, 1, residuals=300, constant=True)
+    outcome = torch.randn(300, 1, generator=torch.Generator().manual_seed(0)).exp()
+    model.fit_scaling(torch.zeros(300, 1), outcome)
+    members = model.sample(torch.zeros(1, 1), 50, share_noise=True)[0, :, 0]
+    torch.testing.assert_close(members, outcome[:, 0].sort().values[3::6])
+
+
+def test_another_unit_chooses_the_same_residuals() -> None:
+    model, scaled = LinearModel(3, 2, 40), LinearModel(3, 2, 40)
+    x, y = table(300)
+    y = y.round(decimals=1)  # with ties
+    model.fit_scaling(x, y)
+    scaled.fit_scaling(x, 1000 * y)
+    torch.testing.assert_close(
+        scaled.sample(x[:2], 40, share_noise=True), 1000 * model.sample(x[:2], 40, share_noise=True)
+    )
+
+
+def test_equal_residuals_and_fewer_than_are_kept_are_no_trouble() -> None:
+    assert herding_order(torch.ones(5, 2), 7).tolist() == [0, 1, 2, 3, 4, 0, 1]
+    weights = torch.tensor([0.0, 0.0, 1.0, 0.0, 1.0])
+    assert herding_order(torch.arange(5.0)[:, None], 2, weights).tolist() == [2, 4]
+    assert sorted(herding_order(torch.eye(5), 2, weights).tolist()) == [2, 4]
