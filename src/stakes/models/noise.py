@@ -8,6 +8,8 @@ from torch import Tensor
 _POOLED_DISTANCES = 1 << 17  # between the members of all sets of a pool
 _POOL = 32, 512  # how many sets it has, at least and at most
 _SPREADING, _CENTRING, _BISECTIONS = 100, 100, 60  # iterations
+_SPREADING_OF_MANY = 20
+_MOST_SHARED = 500  # vectors of one set; more would take long to spread
 _ENOUGH_TO_BALANCE = 4  # members for each dimension of the noise
 
 
@@ -30,17 +32,37 @@ def draw_structured(like: Tensor, cases: int, members: int, width: int, generato
 
 
 def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and covariance 1 where M is at least 4 K.
+    """Well-spread normal noise (1, M, K) for all cases alike, of mean 0, and of covariance 1 where M is at least 4 K.
 
-    Otherwise the sampling error of this one draw would be in every forecast, and in the same direction. With fewer
-    members the noise is left as drawn: forcing it would change more than it mends.
+    Otherwise the sampling error of this one draw would be in every forecast, and in the same direction. The vectors of
+    one set are rotated and mixed at random, or of several sets where there are very many members.
     """
-    drawn = draw_normal(like, 1, members, width, generator=generator)
-    if members < _ENOUGH_TO_BALANCE * width:
-        return drawn
-    centred = (drawn - drawn.mean(1, keepdim=True)).double()
-    factor = torch.linalg.cholesky(centred.mT @ centred / members)
-    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
+    if members == 1:
+        return draw_normal(like, 1, 1, width, generator=generator)
+    count = -(-members // _MOST_SHARED)
+    sizes = [(members + place) // count for place in range(count)]
+    sets = []
+    for size in sizes:
+        mixed = torch.randperm(size, generator=generator, device=like.device)
+        rotation = _rotations(draw_normal(like, width, width, generator=generator))
+        sets.append(_shared_set(size, width, like.device, like.dtype)[mixed] @ rotation)
+    return torch.cat(sets)[None]
+
+
+@lru_cache(maxsize=16)
+def _shared_set(members: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Well-spread normal vectors (M, K), always the same; in one dimension quantiles."""
+    levels = (torch.arange(members, dtype=torch.float64) + 0.5) / members
+    generator = torch.Generator().manual_seed(0)
+    if width == 1:
+        points = _normal_quantiles(levels)[:, None]
+    else:
+        points = _spread(_radii(levels, width)[None], width, generator, _SPREADING_OF_MANY)[0]
+    if members >= _ENOUGH_TO_BALANCE * width:
+        points = points - points.mean(0)
+        factor = torch.linalg.cholesky(points.mT @ points / members)
+        points = torch.linalg.solve_triangular(factor, points.mT, upper=False).mT
+    return points.to(device, dtype)
 
 
 def _structured_set(like: Tensor, cases: int, members: int, width: int, generator: torch.Generator | None) -> Tensor:
@@ -86,7 +108,7 @@ def _radii(levels: Tensor, width: int) -> Tensor:
     return (low + high).sqrt()
 
 
-def _spread(radii: Tensor, width: int, generator: torch.Generator) -> Tensor:
+def _spread(radii: Tensor, width: int, generator: torch.Generator, most: int = _SPREADING) -> Tensor:
     """Vectors (..., M, K) of these lengths (..., M) that are far apart and sum to 0 where these lengths allow it.
 
     With the lengths given, the energy distance to the normal distribution is least where the sum of the distances
@@ -99,7 +121,7 @@ def _spread(radii: Tensor, width: int, generator: torch.Generator) -> Tensor:
 
     points = resized(torch.randn(*radii.shape, width, generator=generator, dtype=torch.float64))
     pairs = radii.numel() * radii.shape[-1]
-    for _ in range(min(_SPREADING, max(5, (1 << 25) // pairs))):
+    for _ in range(min(most, max(5, (1 << 25) // pairs))):
         inverse = 1 / torch.cdist(points, points).clamp(min=1e-6)
         points = resized(inverse.sum(-1, keepdim=True) * points - inverse @ points)
     for _ in range(_CENTRING):

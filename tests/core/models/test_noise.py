@@ -1,6 +1,7 @@
 """Noise of generative models: normal by itself, well spread together, the same for the same seed."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -95,14 +96,17 @@ def test_shared_noise_of_enough_members_has_mean_zero_and_covariance_one(members
     torch.testing.assert_close(covariance, torch.eye(width, dtype=torch.float64), rtol=0.0, atol=1e-10)
 
 
-def test_balancing_is_a_linear_map_of_the_draw() -> None:
-    """The members keep their shape: no member is moved towards another one."""
-    like = DOUBLE
-    drawn = draw_normal(like, 1, 20, 2, generator=seeded())[0]
-    balanced = draw_shared(like, 20, 2, seeded())[0]
-    centred = drawn - drawn.mean(0)
-    mixing = torch.linalg.lstsq(centred, balanced).solution
-    torch.testing.assert_close(centred @ mixing, balanced, rtol=0.0, atol=1e-12)
+@pytest.mark.parametrize(("members", "width"), [(20, 6), (100, 1), (100, 6)])
+def test_shared_noise_stands_for_the_distribution_whatever_the_seed(members: int, width: int) -> None:
+    def mean_beyond_one(draw: Callable[..., Tensor]) -> Tensor:
+        noise = torch.cat([draw(DOUBLE, members, width, seeded(seed)) for seed in range(200)])
+        return (noise.sum(-1) / math.sqrt(width) - 1).relu().mean(1)
+
+    known = stats.norm.pdf(1) - stats.norm.sf(1)
+    independent = mean_beyond_one(lambda like, *shape: draw_normal(like, 1, *shape[:-1], generator=shape[-1]))
+    shared = mean_beyond_one(draw_shared)
+    assert shared.std() < 0.6 * independent.std()
+    assert abs(shared.mean() - known) < 4 * independent.std() / math.sqrt(200)
 
 
 def test_a_model_draws_structured_members_in_training_alone() -> None:
