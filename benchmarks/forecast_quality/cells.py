@@ -85,7 +85,8 @@ class Cell:
 def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str, NDArray[np.float64]]]:
     """What members (N, M, D) are worth, row by row, by the name of each cost of the problem; all (N,).
 
-    `score` is the energy score in standard deviations of the training outcomes, `gap` the predicted less the realised
+    `score` is the energy score in standard deviations of the training outcomes, that of the very members, since a fair
+    one would flatter those that are chosen and not drawn; `gap` the predicted less the realised
     `cost`; of the total there are the `variance` and the squared `error`.
     """
     scale = torch.from_numpy(problem.outcomes[: problem.train].std(0))
@@ -96,7 +97,7 @@ def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str
             strict=True,
         )
     )
-    score = torch.cat([energy_score(drawn / scale, outcome / scale) for drawn, outcome in rows])
+    score = torch.cat([energy_score(drawn / scale, outcome / scale, "biased") for drawn, outcome in rows])
     by_label = {}
     for label, cost in problem.costs.items():
         parts = [_decided(cost, drawn, outcome) for drawn, outcome in rows]

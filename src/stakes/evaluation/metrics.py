@@ -63,6 +63,7 @@ class Assessor:
     regions: Mapping[str, Region] = field(default_factory=dict)
     weights: Tensor | None = None
     solver: Solver | None = None  # of the best actions; None takes the cost's closed form, else an exact one
+    chosen: bool = False  # whether members are chosen to stand for many, which a fair score would flatter
 
     def __post_init__(self) -> None:
         if self.weights is not None and self.regions:
@@ -97,7 +98,7 @@ class Assessor:
         }
 
     def _scores(self, members: Tensor, outcome: Tensor) -> Metrics:
-        score = EnergyScore("fair" if self.weights is None else "biased")
+        score = EnergyScore("biased" if self.chosen or self.weights is not None else "fair")
         scores = {"energy_score": score(members, outcome, weights=self.weights)}
         if members.shape[-1] > 1:
             totals, total = (outcome_total(self.cost, values)[..., None] for values in (members, outcome))

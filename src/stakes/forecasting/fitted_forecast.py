@@ -32,7 +32,7 @@ from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.models.ensemble import member_shares, pooled_parts
 from stakes.scores.decision_score import case_parts, climatology_actions, realised_cost, realised_costs
-from stakes.scores.scoring_rules import energy_score
+from stakes.scores.scoring_rules import EnergyScore
 
 CostParameters = Mapping[str, ArrayLike]
 """The value of the parameter that is a range, by its name: one for all rows, or one for each, (n,)."""
@@ -487,7 +487,7 @@ class FittedForecast(ForecastAnswers):
         """What decisions cost and the energy score, row by row, of this forecast or of another candidate of its fit."""
         drawn = (forecast or self.pooled()).members(rows.features, self.state.members, self.device)
         parameter = self.state.parameter_column.parameters(rows.features)
-        decided = realised_costs(self.cost, drawn, rows.outcome, parameter=parameter, score=energy_score)
+        decided = realised_costs(self.cost, drawn, rows.outcome, parameter=parameter, score=EnergyScore("biased"))
         return JudgedCases(*decided.cost_and_score())
 
     def paid(self, rows: CaseTable, which: Which = "chosen") -> Floats:
@@ -501,7 +501,8 @@ class FittedForecast(ForecastAnswers):
         """All metrics of one of the two forecasts, (n,) each."""
         if which == "baseline" and not self.baseline_models:
             raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
-        assessor, values = Assessor(self.cost, regions or {}), self.state.parameter_column.parameters(cases.features)
+        assessor = Assessor(self.cost, regions or {}, chosen=True)
+        values = self.state.parameter_column.parameters(cases.features)
         parts = [
             assessor(members, cases.outcome[rows], None if values is None else values[rows])
             for rows, members in self.drawn(cases.features, which)

@@ -360,7 +360,7 @@ def _measured(
     count = members.shape[1]
     weighted = np.ones(1) if weights is None and count == 1 else weights  # of a point nothing else has a score
     samples = torch.from_numpy(np.ascontiguousarray(members))
-    assessor = Assessor(cost, weights=None if weighted is None else torch.from_numpy(weighted))
+    assessor = Assessor(cost, weights=None if weighted is None else torch.from_numpy(weighted), chosen=True)
     measured = {name: values.numpy() for name, values in assessor(samples, outcome).items()}
     require_finite_costs(measured["cost"])
     if weights is None:
