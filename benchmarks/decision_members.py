@@ -175,21 +175,19 @@ NEWSVENDORS = {"newsvendor, 9 : 1": 9.0, "newsvendor, 49 : 1": 49.0}
 CANDIDATES, JUDGED_ROWS = 4000, 500
 
 
-def chosen(seeds: int, reference: Path | None) -> list[Row]:
-    """For every problem, cost and M, the cost beyond that of all residual vectors, by the way to take M of them."""
+def chosen(name: str, seeds: int, reference: Path | None) -> list[Row]:
+    """For every cost of a problem and M, the cost beyond that of all residual vectors, by the way to take M of them."""
+    torch.set_num_threads(1)
+    problem = problems(reference)[name]()
+    outcomes, location, residuals, restore = ridge(problem)
+    costs = dict(problem.costs)
+    if outcomes.shape[1] == 1:
+        ends = float(problem.outcomes.min()), 2 * float(problem.outcomes.max())
+        costs |= {label: stakes.NewsvendorCost(short, 1.0, *ends) for label, short in NEWSVENDORS.items()}
     rows: list[Row] = []
-    for name, make in problems(reference).items():
-        problem = make()
-        outcomes, location, residuals, restore = ridge(problem)
-        costs = dict(problem.costs)
-        if outcomes.shape[1] == 1:
-            ends = float(problem.outcomes.min()), 2 * float(problem.outcomes.max())
-            costs |= {label: stakes.NewsvendorCost(short, 1.0, *ends) for label, short in NEWSVENDORS.items()}
-        for label, cost in costs.items():
-            paid = partial(mean_cost, cost, location, outcomes, restore)
-            for row in beyond_all(residuals, paid, seeds):
-                rows.append({"problem": name, "cost": label} | row)
-                print(rows[-1], flush=True)
+    for label, cost in costs.items():
+        paid = partial(mean_cost, cost, location, outcomes, restore)
+        rows += [{"problem": name, "cost": label} | row for row in beyond_all(residuals, paid, seeds)]
     return rows
 
 
@@ -263,8 +261,11 @@ def main() -> None:
     elif arguments.what == "rewarded":
         record["spreads"] = rewarded_spreads()
     elif arguments.what == "chosen":
-        torch.set_num_threads(1)
-        record["chosen"] = chosen(arguments.seeds, arguments.reference)
+        calls = {name: (name, arguments.seeds, arguments.reference) for name in problems(arguments.reference)}
+        record["chosen"] = rows = []
+        for _, some in called_for_each(chosen, calls, arguments.processes):
+            print(*some, sep="\n", flush=True)
+            rows += some
     else:
         runs = spread(arguments.seeds, arguments.device, arguments.processes)
         record |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}

@@ -114,14 +114,16 @@ def tasks(reference: Path | None) -> dict[str, Task]:
     return known if reference is None else known | {"European wind": EuropeanWind(20.0, tables=str(reference))}
 
 
-def trained_and_judged(task: Task, start: str, width: int, kind: str, seed: int) -> list[Row]:
+def trained_and_judged(
+    task: Task, start: str, width: int, kind: str, seed: int, weights: tuple[float, ...] = WEIGHTS
+) -> list[Row]:
     """Every weight, trained as one stack and judged on test cases."""
     torch.set_num_threads(1)
     structured, of_kind = MEMBERS[kind]
     data, linear = task.data(), start == "linear"
     settings = ImplicitSettings(noise=width, hidden=64, layers=3, linear=linear, structured=structured)
     replicas = []
-    for weight in WEIGHTS:
+    for weight in weights:
         torch.manual_seed(seed)
         model = settings.build(data.train.features.shape[1], data.train.outcome.shape[1])
         model.fit_scaling(data.train.features, data.train.outcome)
@@ -129,7 +131,7 @@ def trained_and_judged(task: Task, start: str, width: int, kind: str, seed: int)
     training = automatic_settings(len(data.train), linear=linear)
     began = time.perf_counter()
     stack = train(replicas, replace(training, members=of_kind.members, decision_estimator=of_kind.decision_estimator))
-    seconds = (time.perf_counter() - began) / len(WEIGHTS)
+    seconds = (time.perf_counter() - began) / len(weights)
     cases = data.test.rows(torch.linspace(0, len(data.test) - 1, min(len(data.test), JUDGED_CASES)).long().numpy())
     rows: list[Row] = []
     for trained in stack:
@@ -165,12 +167,19 @@ def training(options: argparse.Namespace) -> list[Row]:
     """What the folder holds once every cell has run that is asked for."""
     known = tasks(options.reference)
     cells = {
-        options.out / f"{record}; {start}; {width}; {kind}; {seed}.json": (known[record], start, width, kind, seed)
+        options.out / f"{record}; {start}; {width}; {kind}; {seed}.json": (
+            known[record],
+            start,
+            width,
+            kind,
+            seed,
+            tuple(options.weights),
+        )
         for seed in range(options.seeds)
         for width in options.widths
         for start in options.starts
         for record in (options.records or known)
-        for kind in MEMBERS
+        for kind in options.kinds
     }
     options.out.mkdir(parents=True, exist_ok=True)
     left = {file: cell for file, cell in cells.items() if not file.exists()}
@@ -242,6 +251,8 @@ def main() -> None:
     parser.add_argument("--records", nargs="+", help="some of the records; all by default")
     parser.add_argument("--starts", nargs="+", default=["none", "linear"], choices=["none", "linear"])
     parser.add_argument("--widths", type=int, nargs="+", default=[16], help="noise inputs of the network")
+    parser.add_argument("--kinds", nargs="+", default=[*MEMBERS], choices=MEMBERS)
+    parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
