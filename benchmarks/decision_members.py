@@ -172,7 +172,7 @@ def values_by_seed(rows: list[Row], name: str, start: str, weight: float, count:
 
 CHOSEN = (50, 200, 500)
 NEWSVENDORS = {"newsvendor, 9 : 1": 9.0, "newsvendor, 49 : 1": 49.0}
-CANDIDATES, JUDGED_ROWS = 4000, 500
+CANDIDATES, JUDGED_ROWS = 2000, 250
 
 
 def chosen(name: str, seeds: int, reference: Path | None) -> list[Row]:

@@ -285,4 +285,5 @@ def test_reduced_members_and_what_they_cost() -> None:
     assert len(scenarios) == 6 * len(whole)
     np.testing.assert_allclose(scenarios.groupby("time")["probability"].sum(), 1, rtol=1e-6)
     assert "--reduce" in complaint("decide", *words, "--scenarios", "more.csv")
-    assert "count" in complaint("decide", *words, "--reduce", "13")
+    assert "reduce" in complaint("decide", *words, "--reduce", "13")
+    assert "reduce" in complaint("decide", *words, "--reduce", "0")

@@ -292,6 +292,8 @@ def decide_members(
     cost, members, weights = spec.build(), given.members, given.weights
     if reduce is None:
         return decided_cases(given, cost, spec, levels, members, weights, doubts)
+    if not 1 <= reduce <= members.shape[1]:
+        raise SettingError(f"reduce must lie between 1 and the number of members, {members.shape[1]}, got {reduce}")
     reduced, gap, proven = _reduced(cost, members, weights, reduce)
     if scenarios is not None:
         write_table(_scenario_table(reduced, given.labels, given.targets), scenarios)
