@@ -31,7 +31,7 @@ def test_both_are_what_the_assessor_says_of_them() -> None:
     judged = judge_correction(given, corrected, COST, block=5)
     outcome = torch.from_numpy(given.outcomes)
     for version, members in (("raw", given.members), ("corrected", corrected)):
-        expected = Assessor(COST)(torch.from_numpy(members), outcome)
+        expected = Assessor(COST, chosen=True)(torch.from_numpy(members), outcome)
         for name in ("action", "cost", "expected_cost", "energy_score", "error"):
             assert judged.values(name, version) == pytest.approx(expected[name].numpy())  # type: ignore[arg-type]
         ratio = (1 + 1 / members.shape[1]) ** 0.5

@@ -224,9 +224,7 @@ def plan_fit(
     features, outcome = rows.features, rows.outcome
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters.decision_weight == "auto"
-    base = parameters.model, parameters.base, parameters.gap
-    alone = isinstance(based_model(*base), LinearSettings)  # several would be alike
-    members, ensemble = int(parameters.members), 1 if alone else int(parameters.ensemble)
+    members, ensemble = int(parameters.members), int(parameters.ensemble)
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
     if start and len(start) != ensemble:
@@ -236,6 +234,7 @@ def plan_fit(
     lead = whole_number("gap", parameters.gap, 0)
     judged = judged[judged >= lead] if judged[-1] >= lead else judged  # outcomes before that trained the models
     trained = len(outcome) if all_rows else first
+    base = parameters.model, parameters.base, parameters.gap
     settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters.random_state)
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
