@@ -49,6 +49,11 @@ def test_few_draws_have_the_spread_of_many() -> None:
     assert np.mean(drawn.var(0) / wide.scale**2) == pytest.approx(1, rel=0.03)
 
 
+def test_a_single_draw_is_what_the_other_features_say() -> None:
+    row = MEAN[None] + [[1.5, np.nan, -1.0]]
+    np.testing.assert_allclose(moments().draws(row, 1)[0, 0], moments().draws(row, 20_000)[0].mean(0), atol=0.02)
+
+
 def test_every_row_is_drawn_by_itself_and_the_same_way_again() -> None:
     rows = features(6)
     rows[0, 1] = rows[2, 0] = rows[2, 2] = rows[5, 1] = np.nan

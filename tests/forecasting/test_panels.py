@@ -378,7 +378,7 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
         (["evaluate", folder, data, "--block", "3"], "--block is not for a long table"),
         (["decide", folder, data, "--separator", ","], "--separator is not for a long table"),
         (["refit", folder, data, "--out", str(tmp_path / "again")], "fit of many series"),
-        (["monitor", folder, data], "monitor is for a recalibration"),
+        (["monitor", folder, data], "monitor is for a fit of one table"),
     ):
         assert main(line) != 0, line
         assert said in capsys.readouterr().err

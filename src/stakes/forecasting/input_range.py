@@ -175,6 +175,8 @@ def outside_notes(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
 def _standardised(noise: Floats) -> Floats:
     """Noise (K, m) with mean 0 and variance 1, uncorrelated where K allows: a few draws may be off by a tenth."""
     centred = noise - noise.mean(0)
+    if len(noise) == 1:
+        return centred  # one draw is what the other features say
     if len(noise) > 2 * noise.shape[1]:
         sizes, axes = np.linalg.eigh(centred.T @ centred / len(noise))
         return centred @ (axes / np.sqrt(sizes)) @ axes.T
