@@ -128,7 +128,7 @@ def test_what_is_judged_is_what_the_library_says() -> None:
     at_row_3 = ((members[3] / scale)[:, None] - (members[3] / scale)[None]).reshape(-1, 2)
     outcome = problem.outcomes[problem.train + 3]
     accuracy = np.linalg.norm((members[3] - outcome) / scale, axis=1).mean()
-    assert found["score"][3] == pytest.approx(accuracy - np.linalg.norm(at_row_3, axis=1).sum() / (2 * 50 * 49))
+    assert found["score"][3] == pytest.approx(accuracy - np.linalg.norm(at_row_3, axis=1).sum() / (2 * 50 * 50))
     stock = np.sort(members[3].sum(1))[37]  # ceil(0.75 x 50) - 1
     gap = outcome.sum() - stock
     assert found["cost"][3] == pytest.approx(max(3 * gap, -gap))

@@ -67,9 +67,9 @@ MODELS: dict[str, Callable[..., Any]] = {
 @cache
 def cases(count: int = 48, seed: int = 0, outcomes: int = 1, scale: float = 1.0) -> CaseTable:
     """Outcomes between 0 and `scale`; the same object for the same arguments, as replicas of one task have it."""
-    generator = torch.Generator().manual_seed(seed)
-    features = torch.rand(count, FEATURES, generator=generator)
-    noise = torch.rand(count, outcomes, generator=generator)
+    generator = torch.Generator().manual_seed(seed)  # of a type of their own: a test that comes first may set another
+    features = torch.rand(count, FEATURES, generator=generator, dtype=torch.float32)
+    noise = torch.rand(count, outcomes, generator=generator, dtype=torch.float32)
     return CaseTable(features, scale * (0.3 * features.sum(1, keepdim=True) + 0.4 * noise))
 
 
