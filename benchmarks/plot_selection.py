@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from stakes.artifacts.fits import load_bundle
 from stakes.evaluation.selection import ModelSelection, candidate_title
-from stakes.reports.drawing import COLOURS, style, to_svg
+from stakes.plots import COLOURS, style
+from stakes.reports.drawing import to_svg
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "selection.svg"
 TITLES = {

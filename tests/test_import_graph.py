@@ -48,7 +48,7 @@ def test_imports_between_packages_go_one_way() -> None:
 
 ORDER = (
     *("costs", "programs", "actions", "models", "scores", "cost_spec", "data", "training", "evaluation"),
-    *("forecasting", "artifacts", "reports", "workflows", "service", "cli", "integrations"),
+    *("forecasting", "plots", "artifacts", "reports", "workflows", "service", "cli", "integrations"),
 )
 
 

@@ -35,7 +35,7 @@ from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.frost import FrostTask
 from stakes.actions.solve import optimal_action
 from stakes.evaluation.intervals import defined_mean
-from stakes.reports.drawing import COLOURS, DASHES, band
+from stakes.plots import COLOURS, DASHES, band
 
 Floats = NDArray[np.float64]
 Place = tuple[float, float]  # a decision weight and an alpha

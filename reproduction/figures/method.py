@@ -9,7 +9,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from reproduction.figures.paper_figure import Drawn, PaperFigure, new_figure
 from reproduction.study_collection import Studies
-from stakes.reports.drawing import COLOURS
+from stakes.plots import COLOURS
 
 Point = tuple[float, float]
 

@@ -16,7 +16,7 @@ from reproduction.study import RegionBy, Study, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from stakes.costs.cost import Cost
 from stakes.evaluation.intervals import Difference, defined_mean
-from stakes.reports.drawing import COLOURS, DASHES, band, error_bars, weight_colours
+from stakes.plots import COLOURS, DASHES, band, error_bars, weight_colours
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from reproduction.study import Study, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import chosen_weight, score_rows
 from stakes.evaluation.intervals import Difference, defined_mean
-from stakes.reports.drawing import COLOURS, band, error_bars
+from stakes.plots import COLOURS, band, error_bars
 
 _TITLES = {
     "european_wind": "European wind, 21 series",

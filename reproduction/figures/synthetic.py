@@ -27,7 +27,7 @@ from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.evaluation.intervals import defined_mean, paired_difference
 from stakes.evaluation.metrics import LEVELS
-from stakes.reports.drawing import COLOURS, DASHES, band, weight_colours
+from stakes.plots import COLOURS, DASHES, band, weight_colours
 
 Floats = NDArray[np.float64]
 

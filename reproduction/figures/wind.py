@@ -33,7 +33,7 @@ from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.wind import WindTask
 from stakes.costs.scalar_costs import ShortfallCost
 from stakes.evaluation.intervals import defined_mean
-from stakes.reports.drawing import COLOURS, band, error_bars, weight_colours
+from stakes.plots import COLOURS, band, error_bars, weight_colours
 
 _IMPLICIT, _DIFFUSION = StudyKey("wind", "implicit"), StudyKey("wind", "diffusion")
 _MODELS = {"implicit": "implicit generative model", "diffusion": "distributional diffusion model"}

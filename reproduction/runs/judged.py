@@ -17,7 +17,8 @@ from stakes.artifacts.folder import words_for
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
-from stakes.reports.drawing import LOOKS, figure_of_panels, panel
+from stakes.plots import LOOKS
+from stakes.reports.drawing import figure_of_panels, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
 from stakes.reports.report import REPORT
 from stakes.reports.tables import settings_table

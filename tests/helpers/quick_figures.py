@@ -7,7 +7,7 @@ from typing import Any, TextIO
 import pytest
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-from stakes.reports import drawing as style
+from stakes import plots as style
 
 BLANK = '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt" viewBox="0 0 1 1" version="1.1"></svg>\n'
 

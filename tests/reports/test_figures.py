@@ -18,6 +18,7 @@ from quick_figures import figures_left_blank
 from refusals import refuses
 
 import stakes
+from stakes import plots as style
 from stakes.actions.solve import optimal_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.scalar_costs import ImbalanceCost
@@ -25,11 +26,10 @@ from stakes.errors import ShapeError, StakesWarning
 from stakes.evaluation.case_metrics import JudgedParts, judged_parts
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import Assessor
+from stakes.plots import binned_means
 from stakes.programs.convex_actions import cost_function
-from stakes.reports import drawing as style
 from stakes.reports.comparison import MONTH, Comparison
 from stakes.reports.cost_figures import cost_figure, parts_figure
-from stakes.reports.drawing import binned_means
 from stakes.reports.figures import (
     _broken,
     calibration_figure,

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure as Drawing
 from refusals import refuses
 
 from stakes.errors import SettingError
-from stakes.reports.drawing import style, to_svg
+from stakes.plots import style
+from stakes.reports.drawing import to_svg
 from stakes.reports.page import Column, Figure, Report, Section, ShownCell, Table, render, write_report
 
 HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"

@@ -5,7 +5,8 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from stakes.reports.drawing import style, to_svg
+from stakes.plots import style
+from stakes.reports.drawing import to_svg
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import Drawn, by_weight
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
-from stakes.reports.drawing import style, to_svg
+from stakes.plots import style
+from stakes.reports.drawing import to_svg
 
 FIGURES = {
     figure.label: figure for figure in (*method.METHOD_FIGURES, *synthetic.SYNTHETIC_FIGURES, *frost.FROST_FIGURES)

@@ -17,7 +17,8 @@ from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import WIDTH, Drawn, Line
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
-from stakes.reports.drawing import style, to_svg
+from stakes.plots import style
+from stakes.reports.drawing import to_svg
 
 FIGURES = (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)
 OF_STUDIES = [figure.label for figure in FIGURES if figure.needs]

@@ -163,7 +163,7 @@ class CostReliability(_OfDecisions):
         """
         from matplotlib.figure import Figure as NewFigure
 
-        from stakes.reports.drawing import COLOURS, diagonal, style
+        from stakes.plots import COLOURS, diagonal, style
 
         given = self.compute() if val is None else val
         bins = ReliabilityBins(*(values.reshape(-1).cpu() for values in given))  # torchmetrics makes one bin a number

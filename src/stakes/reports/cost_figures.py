@@ -17,17 +17,9 @@ from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, outcome_total, plain_cost_of, vector_cost
 from stakes.errors import CostError, ShapeError
 from stakes.evaluation.case_metrics import BAND_LEVELS, JudgedParts, ShownCase
+from stakes.plots import COLOURS, DASHES, axis_label, key, literal_text, weight_colours
 from stakes.reports.comparison import Comparison
-from stakes.reports.drawing import (
-    COLOURS,
-    DASHES,
-    axis_label,
-    figure_of_panels,
-    key,
-    literal_text,
-    panel,
-    weight_colours,
-)
+from stakes.reports.drawing import figure_of_panels, panel
 from stakes.reports.page import Chart, ChartBand, ChartLimit, ChartLine, Figure
 from stakes.text import amount_text
 

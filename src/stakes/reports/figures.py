@@ -15,6 +15,21 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
+from stakes.plots import (
+    CHOSEN,
+    COLOURS,
+    LOOKS,
+    axis_label,
+    band,
+    binned_means,
+    crosses,
+    diagonal,
+    error_bars,
+    key,
+    leave_room,
+    literal_text,
+    reach,
+)
 from stakes.reports.comparison import (
     BY_FORECAST,
     BY_OUTCOME,
@@ -26,23 +41,7 @@ from stakes.reports.comparison import (
     Forecast,
     Policy,
 )
-from stakes.reports.drawing import (
-    CHOSEN,
-    COLOURS,
-    LOOKS,
-    axis_label,
-    band,
-    binned_means,
-    crosses,
-    diagonal,
-    error_bars,
-    figure_of_panels,
-    key,
-    leave_room,
-    literal_text,
-    panel,
-    reach,
-)
+from stakes.reports.drawing import figure_of_panels, panel
 from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.text import amount_text, count_text
 

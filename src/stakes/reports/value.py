@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.value import ValueCurve
-from stakes.reports.drawing import COLOURS, DASHES, axis_label, band, figure_of_panels, panel
+from stakes.plots import COLOURS, DASHES, axis_label, band
+from stakes.reports.drawing import figure_of_panels, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.sentences import cost_words
 from stakes.text import count_text, number_text
