@@ -1,4 +1,4 @@
-"""Which price past actions behave as if they had, on two records; the numbers of docs/value.md.
+"""Which price past actions behave as if they had, on two records; the numbers of docs/guides/value.md.
 
     python -m benchmarks.implied_cost [--load load_nyiso_11zones_dayahead_hourly_2018_2019.csv.gz]
 

@@ -1,4 +1,4 @@
-"""All the CPU figures of docs/benchmarks.md in one run.
+"""All the CPU figures of benchmarks/README.md in one run.
 
     python -m benchmarks.run [--json benchmarks/results/cpu.json]      (= make bench)
 

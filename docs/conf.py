@@ -34,16 +34,18 @@ python_maximum_signature_line_length = 110
 toc_object_entries = False
 
 # Pages of the repository's root that the site has as pages of its own.
-_PAGES = {"../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changelog.md"}
+_PAGES = {"CONTRIBUTING.md": "/project/contributing.md", "CHANGELOG.md": "/project/changelog.md"}
+
+_BESIDE = r"(?:\.\./)*(?:reproduction|benchmarks|tests)/[^)]*\)"
 
 
 def _adapt_page(_: Sphinx, name: str, source: list[str]) -> None:
     """What reads well in the repository as it is, made to fit the site."""
     for outside, inside in _PAGES.items():
-        source[0] = source[0].replace(f"]({outside})", f"]({inside})")
+        source[0] = re.sub(rf"\]\((?:\.\./)+{outside}\)", f"]({inside})", source[0])
     # what is beside the site keeps its words, without the link
-    source[0] = re.sub(r"!?\[([^][]*)\]\((?:\.\./)?reproduction/[^)]*\)", r"\1", source[0])
-    source[0] = re.sub(r"\]\((?:\.\./)?reproduction/[^)]*\)", "]", source[0])
+    source[0] = re.sub(rf"!?\[([^][]*)\]\({_BESIDE}", r"\1", source[0])
+    source[0] = re.sub(rf"\]\({_BESIDE}", "]", source[0])
 
 
 def _plain_docstring(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

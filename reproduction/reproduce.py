@@ -45,7 +45,7 @@ from stakes.reports.page import Figure, write_report
 from stakes.settings import canonical_text, to_plain
 
 # Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of
-# an AMD EPYC and on an H200 (docs/benchmarks.md); other machines differ by a factor of a few.
+# an AMD EPYC and on an H200 (benchmarks/README.md); other machines differ by a factor of a few.
 _TRAINED = {
     ("cpu", "implicit"): 4e5,
     ("cpu", "diffusion"): 2.5e5,

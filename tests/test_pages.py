@@ -41,7 +41,7 @@ def test_blocks_are_found(tmp_path: Path) -> None:
 
 def test_the_pages_that_must_have_examples_have_some() -> None:
     names = {name_of(page) for page in pages_with("python")}
-    assert {"README.md", "reproduction/TRAINING.md", "docs/evaluation.md", "docs/write_a_cost.md"} <= names
+    assert {"README.md", "docs/guides/evaluation.md", "docs/guides/write_a_cost.md"} <= names
     assert ROOT / "reproduction" / "TRAINING.md" in pages_with("toml")
 
 

@@ -48,7 +48,7 @@ def test_the_readme_needs_no_extra_but_what_make_install_installs() -> None:
 def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
     claims = json.loads((ROOT / "reproduction" / "pages" / "results.json").read_text())["claims"]
     verdicts = Counter(next(iter(claim["choices"].values()))["verdict"] for claim in claims.values())
-    page = " ".join((ROOT / "docs" / "paper_and_us.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "explanation" / "the_paper.md").read_text().split())
     assert (
         f"of its {len(claims)} claims {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
         f"{verdicts['open']} are open"

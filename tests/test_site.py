@@ -22,7 +22,7 @@ def test_the_site_is_whole_and_needs_no_network() -> None:
 
 
 def test_the_reference_names_everything_public_and_nothing_else() -> None:
-    pages = "".join(path.read_text() for path in (DOCS / "api").glob("*.rst"))
+    pages = "".join(path.read_text() for path in (DOCS / "reference" / "api").glob("*.rst"))
     named = set(re.findall(r"^\.\. auto(?:class|function|data|exception|module):: ([\w.]+)", pages, re.MULTILINE))
     assert named == {f"stakes.{name}" for name in stakes.__all__} | {"stakes.errors"}
     for name in named:
@@ -40,7 +40,7 @@ def test_every_page_is_in_the_contents() -> None:
 
 
 def test_the_architecture_names_every_package_and_only_files_that_exist() -> None:
-    package, page = Path(stakes.__file__).parent, (DOCS / "architecture.md").read_text()
+    package, page = Path(stakes.__file__).parent, (DOCS / "project" / "architecture.md").read_text()
     named = set(re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", page))
     assert [
         name
@@ -56,7 +56,7 @@ def missing_pages(site: Path) -> list[Path]:
 
 
 def missing_names(site: Path) -> list[str]:
-    reference = "".join(page.read_text() for page in (site / "api").glob("*.html"))
+    reference = "".join(page.read_text() for page in (site / "reference" / "api").glob("*.html"))
     return [name for name in stakes.__all__ if f'id="stakes.{name}"' not in reference]
 
 

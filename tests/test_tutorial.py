@@ -20,7 +20,7 @@ SHORTER = {
 
 def test_the_tutorial_goes_from_a_table_to_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks(ROOT / "docs" / "tutorial.md", "console") for line in commands(block)]
+    lines = [line for block in blocks(ROOT / "docs" / "tutorials" / "table.md", "console") for line in commands(block)]
     assert {"stakes data", "stakes fit", "stakes decide"} <= {" ".join(line.split()[:2]) for line in lines}
     for line in lines:
         run(line)
@@ -36,7 +36,7 @@ def test_the_tutorial_for_a_forecast_goes_from_past_errors_to_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "tutorial_forecast.md"
+    page = ROOT / "docs" / "tutorials" / "forecast.md"
     (made,) = blocks(page, "python")
     exec(made.text.replace("-4380:-1460", "-1860:-1460").replace("table[-1460:]", "table[-50:]"), {})
     for line in (line for block in blocks(page, "console") for line in commands(block)):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "reproduction").rglob("*.md"))]
+PAGES = [ROOT / "README.md"]
+PAGES += [page for part in ("docs", "benchmarks", "reproduction") for page in sorted((ROOT / part).rglob("*.md"))]
 
 
 @dataclass(frozen=True)

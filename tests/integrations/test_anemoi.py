@@ -53,10 +53,10 @@ def factory(settings: dict[str, Any], with_graph: bool = False, names: tuple[str
 
 
 def test_the_settings_of_the_page_are_taken() -> None:
-    """Every loss and metric of ours on docs/anemoi.md, on the grid of this test."""
+    """Every loss and metric of ours on docs/guides/anemoi.md, on the grid of this test."""
     import yaml
 
-    page = (Path(__file__).parents[2] / "docs" / "anemoi.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "anemoi.md").read_text()
     (metrics, losses) = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
     metric = metrics["training"]["validation_metrics"]["datasets"]["data"]["decision_cost"]
     assert factory({**metric, "area": [56, 5, 54, 7.5]}, True, ("100u", "100v", "lsm")).view.points.tolist() == [

@@ -183,7 +183,7 @@ def test_bad_use(tools: dict[str, Any]) -> None:
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With less training than it shows; the commands are those that it has."""
     monkeypatch.chdir(tmp_path)
-    page, names = ROOT / "docs" / "neuralforecast.md", {"__name__": "__page__"}
+    page, names = ROOT / "docs" / "guides" / "neuralforecast.md", {"__name__": "__page__"}
     assert main(["data", "export", "load_france", "--out", "load.csv"]) == 0
     for block in blocks(page, "python", "sh"):
         if block.language == "python":

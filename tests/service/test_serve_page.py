@@ -1,4 +1,4 @@
-"""The examples of docs/serve.md: every request gets the answer that the page shows."""
+"""The examples of docs/guides/serve.md: every request gets the answer that the page shows."""
 
 import json
 import shlex
@@ -8,7 +8,7 @@ import httpx
 import pytest
 from page_blocks import ROOT, Block, blocks, commands
 
-EXAMPLES = [block for block in blocks(ROOT / "docs" / "serve.md", "console") if block.shown]
+EXAMPLES = [block for block in blocks(ROOT / "docs" / "guides" / "serve.md", "console") if block.shown]
 
 
 def requested(command: str, client: httpx.Client) -> httpx.Response:

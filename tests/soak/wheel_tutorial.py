@@ -17,7 +17,7 @@ QUICK = {"stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50
 
 
 def main(environment: Path, quick: bool) -> None:
-    lines = [line for block in blocks(ROOT / "docs" / "tutorial.md", "console") for line in commands(block)]
+    lines = [line for block in blocks(ROOT / "docs" / "tutorials" / "table.md", "console") for line in commands(block)]
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     known["PATH"] = f"{environment / 'bin'}{os.pathsep}{known['PATH']}"
     with tempfile.TemporaryDirectory() as empty:

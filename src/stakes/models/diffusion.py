@@ -50,7 +50,7 @@ class DiffusionModel(nn.Module):
 
     The decision term acts on the implied members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that
     of epsilon, 221 at the noisy end, with s = alpha-bar, the signal left. Predictions "v" and "target" keep it in
-    bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
+    bounds, which is why "v" is the default (docs/explanation/diffusion.md has the measurements).
 
     Args:
         features: F, how many features a case has.

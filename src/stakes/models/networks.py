@@ -23,7 +23,7 @@ def linear_in_parts(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, 
     """`torch.nn.functional.linear`, on a GPU with its rows in equal parts of a thousand or more.
 
     The gradient of a weight is a sum over all rows, one long sum per replica; the parts are summed side by side, which
-    takes a fifth to a quarter off a training step (docs/benchmarks.md).
+    takes a fifth to a quarter off a training step (benchmarks/README.md).
     """
     rows = inputs.shape[:-1].numel()
     if parts is None:

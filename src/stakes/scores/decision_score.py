@@ -190,13 +190,13 @@ class DecisionScore:
         2 S(y_1..y_M) - (S(y_1..y_{M/2}) + S(y_{M/2+1}..y_M)) / 2,
 
     for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
-    decide (docs/theory.md): an option, never a silent default.
+    decide (docs/explanation/theory.md): an option, never a silent default.
 
     Attributes:
         cost: What an action costs at an outcome.
         estimator: "plain" for S of all members, "debiased" for the formula above.
         solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
-            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/programs.md).
+            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/guides/vector_actions.md).
     """
 
     cost: Cost
