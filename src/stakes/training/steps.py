@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -171,6 +171,8 @@ class Stepper:
 
     def _step(self) -> None:
         for rows, part, objective in self.parts:
+            if not any(replica.decision_weight for replica in part.replicas):
+                objective = replace(objective, decision_weight=0.0)  # as a number: no best action is searched for
             parameters = self.parameters.detach()[rows].requires_grad_()
             terms = self._terms(rows, part, objective, parameters)
             (gradient,) = torch.autograd.grad(terms.total.sum(), parameters)
