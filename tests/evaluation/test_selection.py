@@ -205,5 +205,7 @@ def test_as_a_table_and_as_a_file() -> None:
 def test_candidates_have_words_and_known_names() -> None:
     every = {*CANDIDATES, *CORRECTION_CANDIDATES}
     assert len({candidate_words(name) for name in every}) == len(every)
-    with pytest.raises(SettingError, match="name must be one of climatology, linear"):
-        replace(BELOW, name="stairs")
+    assert candidate_words(replace(BELOW, name="my forest").name) == "my forest"
+    for wrong in ("<b>", "", "a" * 50):
+        with pytest.raises(SettingError, match="name must be"):
+            replace(BELOW, name=wrong)

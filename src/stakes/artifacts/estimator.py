@@ -13,12 +13,21 @@ from stakes.errors import SettingError
 from stakes.evaluation.selection import Frontier, ModelSelection
 from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation, based_model, simple_model
+from stakes.forecasting.plan import (
+    SIMPLE_KINDS,
+    ForecasterParameters,
+    ForecastKind,
+    TreeLocation,
+    based_model,
+    simple_model,
+)
 from stakes.json_values import json_value
 from stakes.settings import from_plain, to_plain
 from stakes.training.settings import ESTIMATOR_MODELS, ModelFactory, ModelSettings, RefitSchedule, resolved_device
 
-_STORED = [each.name for each in fields(ForecasterParameters) if each.name not in ("cost", "n_jobs", "verbose")]
+_STORED = [
+    each.name for each in fields(ForecasterParameters) if each.name not in ("cost", "candidates", "n_jobs", "verbose")
+]
 _STORED_TYPES = {"model": LibraryModel | Literal["own"], "weights": tuple[float, ...], "random_state": int | None}
 _TYPES = get_type_hints(ForecasterParameters) | _STORED_TYPES
 _StoredParameters = make_dataclass("_StoredParameters", [(name, _TYPES[name]) for name in _STORED], frozen=True)
@@ -41,6 +50,11 @@ class _Found:
 
 def model_of(forecaster: DecisionAwareForecaster) -> LibraryModel | Literal["own"]:
     """What makes the models of a forecaster."""
+    if forecaster.kind_ not in (*SIMPLE_KINDS, "network"):
+        raise SettingError(
+            f"the selected forecast is of your own model {forecaster.kind_!r}, and a folder holds no code: keep the "
+            "forecaster itself, as with joblib.dump, or fit without that candidate"
+        )
     if forecaster.kind_ != "network":
         return simple_model(forecaster.kind_)
     model = based_model(forecaster.model, forecaster.base, forecaster.gap)

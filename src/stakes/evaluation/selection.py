@@ -1,6 +1,7 @@
 """Model selection: candidates fitted in order, what each costs on the same held-out cases, and which is selected."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from stakes.argument_checks import require_count, require_finite
 from stakes.data.tables.time_axis import Times
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, upper_bounds
-from stakes.settings import to_plain
+from stakes.settings import shown, to_plain
 from stakes.text import change_text, count_text, fixed_text, number_text
 
 Floats = NDArray[np.float64]
@@ -380,7 +381,7 @@ class JudgedCandidate:
     It is accepted if it is expected to cost less, and said to be proven cheaper only if an interval shows it.
     """
 
-    name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
+    name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`, or what the user calls a model of their own
     below: str | None  # the candidate it was compared with; None for the first
     parameters: dict[str, str | float]  # in what it differs from that, by name, such as the decision weight
     cost: float | None = None  # its mean cost on the validation cases
@@ -395,7 +396,7 @@ class JudgedCandidate:
     def __post_init__(self) -> None:
         for name in ("name", "below"):
             if (value := getattr(self, name)) is not None and value not in _WORDS:
-                raise SettingError(f"{name} must be one of {', '.join(_WORDS)}, got {value!r}")
+                require_own_name(name, value)
 
     @property
     def tested_change(self) -> Difference | None:
@@ -447,7 +448,7 @@ class ModelSelection:
     @property
     def has_network(self) -> bool:
         """Whether the selected forecast is one that trained with a seed."""
-        return not self.corrects and self.model not in ("climatology", "linear", "trees")
+        return not self.corrects and self.model in ("network", "total_score", "decision")
 
     @property
     def model(self) -> str:
@@ -524,6 +525,7 @@ class ModelSelection:
         return table.astype(dict.fromkeys(numbers, np.float64))
 
 
+_OWN_NAME = re.compile(r"\w(?:[\w .+-]{0,38}[\w+])?")
 _NO_NUMBERS = ("candidate", "parameters", "accepted", "proven", "why")
 
 
@@ -534,7 +536,16 @@ def candidate_title(name: str) -> str:
 
 def candidate_words(name: str, *, given: bool = False) -> str:
     """What a candidate is, for people."""
-    return (_GIVEN_WORDS if given else _WORDS)[name]
+    return (_GIVEN_WORDS if given else _WORDS).get(name, name)
+
+
+def require_own_name(field: str, name: object) -> None:
+    """Raise unless this may be what the user calls a candidate of their own, in figures and tables as in files."""
+    if not isinstance(name, str) or name in _WORDS or not _OWN_NAME.fullmatch(name):
+        raise SettingError(
+            f"{field} must be up to 40 letters, digits, spaces and any of .+-_, and none of {', '.join(_WORDS)}, "
+            f"got {shown(name)}"
+        )
 
 
 _WORDS = {

@@ -1,7 +1,8 @@
 """The candidates of a forecaster: how each is trained and corrected, what it is worth, and which one is selected."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from stakes.console import StatusLines
 from stakes.costs.cost import total_of, vector_cost
 from stakes.data.case_table import CaseTable
 from stakes.data.outcome_bounds import within_bounds
-from stakes.errors import StakesError
+from stakes.errors import StakesError, StakesWarning
 from stakes.evaluation.selection import (
     START,
     Candidate,
@@ -32,6 +33,7 @@ from stakes.forecasting.corrections import ORIGINS, Correction, corrected_in_tim
 from stakes.forecasting.error_model import LEAST_CASES
 from stakes.forecasting.fitted_forecast import PooledForecast, Which
 from stakes.forecasting.plan import (
+    SIMPLE_KINDS,
     ForecasterParameters,
     ForecastKind,
     PlannedFit,
@@ -41,10 +43,12 @@ from stakes.forecasting.plan import (
     trees_are_tried,
 )
 from stakes.forecasting.recalibration import helpful_correction
+from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
 from stakes.scores.mixture import score_weights
 from stakes.scores.scoring_rules import energy_score
+from stakes.training.progress import ReplicaRecord
 from stakes.training.settings import ImplicitSettings, RefitSchedule, resolved_device
 from stakes.training.weight_search import (
     FittedWeight,
@@ -87,16 +91,34 @@ class ForecastTraining:
 
     def search(self, plan: TrainingPlan) -> list[FittedWeight]:
         """The weights of a plan, trained until the rows that stop the training say so."""
-        return train_weights(plan, **self._options(plan))
+        own = _fitted_whole(plan)
+        return train_weights(plan, **self._options(plan)) if own is None else [own]
 
     def again(self, plan: TrainingPlan, schedule: RefitSchedule) -> list[FittedWeight]:
         """The same for as long as a search found best."""
-        return train_on_all_rows(plan, schedule, **self._options(plan))
+        own = _fitted_whole(plan)
+        return train_on_all_rows(plan, schedule, **self._options(plan)) if own is None else [own]
 
     def _options(self, plan: TrainingPlan) -> dict[str, Any]:
         on_cpu, quiet = torch.device(plan.device).type == "cpu", not self.parameters.verbose
         processes = int(effective_n_jobs(self.parameters.n_jobs)) if on_cpu else 1
         return {"processes": processes, "checkpoints": self.checkpoints, "stop": self.stop, "quiet": quiet}
+
+
+def _fitted_whole(plan: TrainingPlan) -> FittedWeight | None:
+    """A user's own model, which takes no steps of training, or how it failed; None where models are trained."""
+    if not isinstance(plan.factory, RegressorFactory):
+        return None
+    features, outcome = plan.column.unmoved(plan.train.features), plan.train.outcome
+    model, failure = plan.factory(features.shape[1], outcome.shape[1]), None
+    try:
+        model.fit_scaling(features, outcome)
+        model.sample(features[:1], 2)
+    except Exception as error:  # of code that is not ours; the other candidates stand
+        failure = f"{type(plan.factory.estimator).__name__}: {type(error).__name__}: {error}"
+    record = ReplicaRecord("finished" if failure is None else "failed", 0, 0, None, 0, failure)
+    told = {"decision_weight": 0.0, "seed": plan.seeds[0], **asdict(record), "history": []}
+    return FittedWeight(0.0, [] if failure else [model], [told])
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,16 +287,21 @@ class ForecastSelection:
         total = several and "total" not in score_weights(plan.settings.score)
         trees = parameters.base != "trees" and trees_are_tried(plan.train, plan.column)
         decision = any(plan.weights) and not self.why_no_decision
-        engine = self._engine(2 + trees + total + decision + parameters.recent_errors)
+        own = parameters.candidates or {}
+        engine = self._engine(2 + trees + len(own) + total + decision + parameters.recent_errors)
         trade_off = None
         engine.add(self._trained(plan_fit(parameters, self.rows, "climatology"), "climatology"), START)
         linear = self._trained(plan_fit(parameters, self.rows, "linear"), "linear")
         if engine.too_few:
             engine.add(linear, f"{engine.too_few}: it is the safe choice")
+            for name in own:
+                engine.add_unfitted(name, engine.too_few)
             return self._found(engine, None, None)
         engine.try_one(linear)
         if trees:
             engine.try_one(self._trained(plan_fit(parameters, self.rows, "trees"), "trees"))
+        for name in own:
+            engine.try_one(self._trained(plan_fit(parameters, self.rows, name), name))
         network = self._trained(self.network, "network")
         engine.try_one(network)
         if total:
@@ -385,14 +412,17 @@ class ForecastSelection:
         return self._trained_weights(planned, (0.0,), name)[0.0]
 
     def _trained_weights(self, planned: PlannedFit, weights: tuple[float, ...], name: str) -> dict[float, _Trial]:
-        self.say(f"training {_STAGES[name.removesuffix('-again')]}")
+        stage = name.removesuffix("-again")
+        self.say(f"training {_STAGES.get(stage, stage)}")
         fitted = self.training.within(name).search(replace(planned.training, weights=weights))
         self.records += [record for each in fitted for record in each.records]
         try:
             without_failures(fitted)  # which warns of them
-        except StakesError:
-            if planned.kind != "network":
+        except StakesError as error:
+            if planned.kind in SIMPLE_KINDS:
                 raise
+            if planned.kind != "network":
+                warnings.warn(f"candidate {planned.kind!r} is left out: {error}", StakesWarning, stacklevel=2)
         return {each.weight: _Trial(name, planned, each, _pooled(planned, each)) for each in fitted}
 
     def _with_correction(self, trial: _Trial) -> _Trial:

@@ -66,6 +66,10 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         model: "implicit", "diffusion", "linear" (which needs no training: `LinearModel`), settings such as
             `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
             `SampleModel`.
+        candidates: Models of one's own by name, which model selection tries beside those of the library on the same
+            held-out cases: regressors by scikit-learn's conventions, with errors out of fold around what they predict,
+            or models that tell their uncertainty, as in `DecisionRegressor`. They see features as an array. Where one
+            of them is selected, the forecaster can be pickled and not saved as a folder, which holds no code.
         base: What the forecast starts from: "linear", ridge regression with the covariance of its errors, to which an
             implicit model adds a network and which early stopping may keep; "trees", boosted trees (LightGBM, extra
             `trees`), to whose forecasts any model adds its own, an implicit one with a linear start; or "none".

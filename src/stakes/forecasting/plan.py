@@ -21,7 +21,9 @@ from stakes.data.outcome_bounds import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.intervals import block_length
+from stakes.evaluation.selection import require_own_name
 from stakes.forecasting.parameters import ForecastSettings
+from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.linear import time_blocks
 from stakes.models.residual_model import LocatedFactory
 from stakes.settings import shown
@@ -38,8 +40,10 @@ from stakes.training.settings import (
 )
 from stakes.training.weight_search import TrainingPlan
 
-ForecastKind = Literal["climatology", "linear", "trees", "network"]
-"""What the models of a forecast are: without features, linear, boosted trees, or what the parameters ask for."""
+ForecastKind = str
+"""What the models of a forecast are: "climatology" (without features), "linear", "trees" (boosted), "network" (what the
+parameters ask for), or the name of one of the user's own.
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +53,7 @@ class ForecasterParameters(ForecastSettings):
     cost: Cost
     _: KW_ONLY
     model: str | ModelSettings | ModelFactory = "implicit"
+    candidates: Mapping[str, Any] | None = None
     gap: int = 0
     outcome_bounds: Pair | Literal["auto"] | None = "auto"
     scoring_rule: str | None = None
@@ -70,7 +75,7 @@ class ForecasterParameters(ForecastSettings):
             return replace(self, ensemble=1) if seedless else self
         return replace(
             self,
-            model=simple_model(kind),
+            model=simple_model(kind) if kind in SIMPLE_KINDS else self._own_model(kind),
             base="trees" if kind == "trees" else "none",
             ensemble=1,
             decision_weight="auto",
@@ -78,8 +83,31 @@ class ForecasterParameters(ForecastSettings):
             conditioned=False,
         )
 
+    def check(self) -> None:
+        """Raise where one of these cannot be used; estimators are not checked before they are fitted."""
+        super().check()
+        own = self.candidates or {}
+        if not isinstance(own, Mapping):
+            raise SettingError(f"candidates must be models by their names, got {shown(own)}")
+        for name, model in own.items():
+            require_own_name("candidates", name)
+            if not all(hasattr(model, needed) for needed in ("fit", "get_params")):
+                raise SettingError(
+                    f"candidates[{name!r}] must be a regressor of scikit-learn's kind, got {shown(model)}"
+                )
+        if own and not (self.model_selection and self.decision_weight == "auto"):
+            raise SettingError('candidates are for model_selection=True and decision_weight="auto", which select')
 
-def simple_model(kind: Literal["climatology", "linear", "trees"]) -> LinearSettings:
+    def _own_model(self, name: str) -> RegressorFactory:
+        if name not in (self.candidates or {}):
+            raise SettingError(f"candidates must have {name!r}, which was selected, to be fitted again")
+        return RegressorFactory((self.candidates or {})[name], whole_number("gap", self.gap, 0))
+
+
+SIMPLE_KINDS = ("climatology", "linear", "trees")
+
+
+def simple_model(kind: ForecastKind) -> LinearSettings:
     """The model of a candidate that is not trained in steps; that of trees has the errors around their forecasts."""
     return LinearSettings(constant=kind != "linear")
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
     column_or_1d,
     indexable,
 )
+from torch import Tensor, nn
 
 from stakes.argument_checks import whole_number
 from stakes.costs.cost import Cost, has_part_of_each, require_cost
@@ -31,10 +33,12 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import todays_cost
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.member_answers import MemberPart
+from stakes.models.linear import LinearModel, time_blocks
 from stakes.scores.decision_score import case_parts
 from stakes.scores.member_reduction import reduce_members
 
 Floats = NDArray[np.float64]
+_BLOCKS = 5  # of time, each predicted by a fit on the others
 _MOST_VECTORS = 5000  # of errors of several outcomes, from which members are chosen
 
 
@@ -263,6 +267,69 @@ def told_members(model: Any, X: Any, count: int) -> MemberPart:
     return values, None
 
 
+class RegressorModel(nn.Module):
+    """A user's regressor, as much of a `SampleModel` as a forecast needs: fitted whole, not in steps.
+
+    Members are what it tells, or what it predicts and the errors that it made out of fold, as in `LinearModel`.
+    """
+
+    at_once = True  # a row's members do not depend on how many rows are asked for
+
+    def __init__(self, estimator: Any, features: int, outcomes: int, gap: int) -> None:
+        super().__init__()
+        self.estimator, self.outcomes, self.gap = estimator, outcomes, gap
+        self.errors = LinearModel(features, outcomes, constant=True)
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Fit it to all rows, and once more for each block of time, whose errors make members."""
+        rows, seen = features.double().numpy(), outcome.double().numpy()
+        single = seen[:, 0] if self.outcomes == 1 else seen
+        unfitted, self.estimator = self.estimator, clone(self.estimator).fit(rows, single)
+        if tells_uncertainty(self.estimator):
+            return
+        expected = np.empty_like(seen)
+        for block, left_out in time_blocks(len(rows), self.gap, _BLOCKS):
+            fold = clone(unfitted).fit(np.delete(rows, left_out, 0), np.delete(single, left_out, 0))
+            expected[block] = self._per_row(fold.predict(rows[block]), seen[block].shape)
+        self.errors.fit_scaling(features, outcome - torch.from_numpy(expected).to(outcome))
+
+    def sample(
+        self, features: Tensor, members: int, generator: torch.Generator | None = None, *, share_noise: bool = False
+    ) -> Tensor:
+        """Members (N, M, D); without shared noise each row draws its own from what the model tells."""
+        rows = features.double().cpu().numpy()
+        if not tells_uncertainty(self.estimator):
+            location = self._per_row(self.estimator.predict(rows), (len(rows), self.outcomes))
+            errors = self.errors.sample(features, members, generator, share_noise=share_noise)
+            return torch.from_numpy(location).to(features)[:, None] + errors
+        told, weights = told_members(self.estimator, rows, members)
+        if weights is not None or told.shape[1] != members:
+            told = _equal(told, np.ones(told.shape[1]) if weights is None else weights, members)
+        drawn = torch.from_numpy(self._per_row(told, (len(rows), members, self.outcomes))).to(features)
+        if share_noise:
+            return drawn
+        chosen = torch.randint(members, (len(rows), members, 1), generator=generator, device=features.device)
+        return drawn.gather(1, chosen.expand_as(drawn))
+
+    def _per_row(self, values: Any, shape: tuple[int, ...]) -> Floats:
+        numbers = np.array(values, dtype=np.float64)
+        if numbers.size != np.prod(shape):
+            raise ShapeError(f"the model must tell {self.outcomes} outcomes of {shape[0]} rows, got {numbers.shape}")
+        return numbers.reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorFactory:
+    """Makes models of a user's regressor; unlike a lambda it can be sent to other processes."""
+
+    estimator: Any
+    gap: int
+
+    def __call__(self, features: int, outcomes: int) -> RegressorModel:
+        """An unfitted model of so many features and outcomes."""
+        return RegressorModel(self.estimator, features, outcomes, self.gap)
+
+
 def _parameters(function: Any) -> Mapping[str, Any]:
     try:
         return inspect.signature(function).parameters
@@ -283,13 +350,13 @@ def _chosen_errors(errors: Floats, count: int) -> tuple[Floats, Floats | None]:
     return reduced.members.numpy() * scale, reduced.weights.numpy()
 
 
-def _equal(members: NDArray[Any], weights: NDArray[Any] | None) -> NDArray[Any]:
+def _equal(members: NDArray[Any], weights: NDArray[Any] | None, count: int = 100) -> NDArray[Any]:
     """Members that count alike, by whole copies of weighted ones in the order in which they stand."""
     if weights is None:
         return members
     shares = np.broadcast_to(weights, members.shape[:2])
     totals = np.cumsum(shares / shares.sum(1, keepdims=True), axis=1)
-    levels = (np.arange(100) + 0.5) / 100
+    levels = (np.arange(count) + 0.5) / count
     places = np.minimum((totals[:, None, :] < levels[:, None]).sum(2), members.shape[1] - 1)  # (n, 100)
     return np.take_along_axis(members, places[..., None], 1)
 

@@ -70,9 +70,12 @@ def pooled_members(
 
 def _members(model: nn.Module, features: Tensor, members: int, seed: int, device: str, share_noise: bool) -> Tensor:
     moved = model if device == "cpu" else copy.deepcopy(model).to(device)
+    generator = torch.Generator(device).manual_seed(seed)
+    if getattr(model, "at_once", False):
+        drawn = cast(SampleModel, moved).sample(features.to(device), members, generator, share_noise=share_noise)
+        return drawn.cpu()
     at_once = _MEMBERS_AT_ONCE.get(torch.device(device).type, _MEMBERS_ELSEWHERE)
     size = max(1, at_once // members)
-    generator = torch.Generator(device).manual_seed(seed)
     parts = []
     for part in features.split(size):
         filled = torch.cat([part, part[-1:].expand(size - len(part), -1)]).to(device)
