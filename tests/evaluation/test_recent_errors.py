@@ -34,7 +34,7 @@ def test_known_is_what_happened_before_the_forecast_was_made() -> None:
 @given(st.data())
 def test_no_outcome_leaks_into_a_forecast_that_was_made_before_it(data: st.DataObject) -> None:
     cases = 110
-    lead, block = data.draw(st.integers(0, 40)), data.draw(st.integers(10, 40))
+    lead, block = data.draw(st.integers(0, 40)), data.draw(st.integers(20, 40))
     row = data.draw(st.integers(50, cases - 1))
     times = HOURS[:cases] if data.draw(st.booleans()) else None
     fit = partial(stakes.Correction.fit, dependence=data.draw(st.sampled_from(["members", "errors"])))
@@ -49,7 +49,7 @@ def test_no_outcome_leaks_into_a_forecast_that_was_made_before_it(data: st.DataO
 
 
 def test_outcomes_before_the_forecast_was_made_do_correct() -> None:
-    members, outcomes = forecasts()
+    members, outcomes = forecasts(130, 1)
     changed = outcomes.copy()
     changed[:90] += 100.0
     before, after = (corrected_in_time(members, seen, lead=10, block=10) for seen in (outcomes, changed))
@@ -79,10 +79,10 @@ def test_errors_depend_on_the_lead() -> None:
 
 
 def test_blocks_are_a_twentieth_by_default_and_types_stay() -> None:
-    members, outcomes = forecasts(200)
+    members, outcomes = forecasts(100, 1)
     found = corrected_in_time(members.astype(np.float32), outcomes)
     assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, corrected_in_time(members.astype(np.float32), outcomes, block=10))
+    np.testing.assert_array_equal(found, corrected_in_time(members.astype(np.float32), outcomes, block=5))
 
 
 class Constant:

@@ -25,7 +25,7 @@ from stakes.text import count_text, interval_text, number_text
 
 Floats = NDArray[np.float64]
 _GRID = 49  # values of a range at which the condition is looked at
-_HALVINGS = 20  # between two of them
+_HALVINGS = 14  # between two of them: to 1e-5 of a value in a range of 1 to 1000
 _SHARES: list[float] = np.linspace(0, 1, _GRID).tolist()
 _LITTLE = 1e-9  # of the largest derivative: what changes less does not depend on the parameter
 _OTHER_PRICE = {"underage": "overage", "short": "long"}  # prices of too little, and of too much
