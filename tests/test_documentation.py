@@ -4,11 +4,13 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 import stakes
+from stakes.plots import __all__ as PLOTS  # noqa: N812
 
 PACKAGE = Path(stakes.__file__).parent
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
@@ -94,9 +96,9 @@ def test_every_argument_and_field_of_a_public_name_is_documented() -> None:
     assert found == exported
 
 
-@pytest.mark.parametrize("name", ["DecisionAwareForecaster", "Recalibrator"])
-def test_every_parameter_of_an_estimator_is_documented(name: str) -> None:
-    kind = getattr(stakes, name)
+@pytest.mark.parametrize("name", ["DecisionAwareForecaster", "Recalibrator", *(f"plots.{each}" for each in PLOTS)])
+def test_every_parameter_of_estimators_and_plots_is_documented(name: str) -> None:
+    kind = attrgetter(name)(stakes)
     assert set(inspect.signature(kind).parameters) <= documented(inspect.getdoc(kind) or "")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import stakes
+from stakes.plots import __all__ as PLOTS  # noqa: N812
 
 DOCS = Path(__file__).parent.parent / "docs"
 SITE = DOCS.parent / "build" / "docs"
@@ -24,7 +25,8 @@ def test_the_site_is_whole_and_needs_no_network() -> None:
 def test_the_reference_names_everything_public_and_nothing_else() -> None:
     pages = "".join(path.read_text() for path in (DOCS / "reference" / "api").glob("*.rst"))
     named = set(re.findall(r"^\.\. auto(?:class|function|data|exception|module):: ([\w.]+)", pages, re.MULTILINE))
-    assert named == {f"stakes.{name}" for name in stakes.__all__} | {"stakes.errors"}
+    plots = {f"stakes.plots.{name}" for name in PLOTS}
+    assert named == {f"stakes.{name}" for name in stakes.__all__} | {"stakes.errors"} | plots
     for name in named:
         pkgutil.resolve_name(name)
 

@@ -177,6 +177,8 @@ __all__ = list(_HOME)
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, so that `import stakes` does not import torch."""
+    if name == "plots":
+        return import_module("stakes.plots")
     if name not in _HOME:
         raise AttributeError(f"module 'stakes' has no attribute {name!r}")
     value = getattr(import_module(f"stakes.{_HOME[name]}"), name)

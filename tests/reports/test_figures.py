@@ -67,7 +67,7 @@ def test_axes_have_names_and_units(fit: Comparison) -> None:
         "calibration": ("expected cost (EUR)", "realised cost (EUR)", "share of cases (%)", "spread"),
         "decisions": ("outcome", "action (GW)", "time (UTC)", "today's action", "cost saved so far (EUR)"),
         "groups": ("third of the cases", "month", "hour of the day (UTC)", "change (EUR)"),
-        "cost": ("action (GW)", "mean cost (EUR)", "value of a member"),
+        "cost": ("action (GW)", "expected cost (EUR)", "value of a member"),
     }.items():
         text = " ".join(words(figures[label]))
         assert [word for word in wanted if word not in text] == []
@@ -219,7 +219,7 @@ def test_the_cost_figure_marks_the_best_action() -> None:
     figure = cost_figure(cost, outcomes, "EUR", "GW")
     assert f"best action {best:.1f} GW" in figure.panels[0]
     assert "between the bounds in 100 % of them. Members between" in figure.caption
-    refuses(ShapeError, "outcomes must be cases by targets", cost_figure, cost, outcomes[:, 0], "", "")
+    refuses(ShapeError, "outcomes must be cases by targets", cost_figure, cost, outcomes[:, None], "", "")
 
 
 def test_a_cost_without_a_decision_is_told() -> None:

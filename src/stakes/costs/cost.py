@@ -231,6 +231,11 @@ def plain_cost_of(cost: Any) -> Any:
     return cost if vector is None else vector.plain
 
 
+def action_is_outcome(cost: Any) -> bool:
+    """Whether an action, or each part of it, is on the scale of an outcome, as a stock is on that of the demand."""
+    return bool(stated(plain_cost_of(cost), "action_is_outcome", False))
+
+
 def part_names(cost: Cost, outcomes: Sequence[str]) -> tuple[str, ...]:
     """What the parts of an action are called."""
     vector = vector_cost(cost)

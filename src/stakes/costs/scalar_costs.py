@@ -132,6 +132,7 @@ class ShortfallCost(ScalarCost):
     lower: ClassVar[float] = 0.0
     upper: ClassVar[float] = 1.0
     convex: ClassVar[bool] = True
+    action_is_outcome: ClassVar[bool] = True
     outcome_is_share: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -400,6 +401,7 @@ class NewsvendorCost(ScalarCost):
     lower: Parameter
     upper: Parameter
     convex: ClassVar[bool] = True
+    action_is_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not checked_at_both_ends(self):
@@ -466,6 +468,7 @@ class ImbalanceCost(ScalarCost):
     lower: Parameter
     upper: Parameter
     convex: ClassVar[bool] = True
+    action_is_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not checked_at_both_ends(self):

@@ -27,7 +27,7 @@ def to_svg(figure: Drawing) -> str:
     return text.getvalue()
 
 
-def panel(draw: Callable[..., None], *data: Any, rows: int = 1, height: float = 3.0, legend: int = 3) -> str:
+def panel(draw: Callable[..., Any], *data: Any, rows: int = 1, height: float = 3.0, legend: int = 3) -> str:
     """A small drawing as SVG: `draw(*data, *axes)`, and below it a legend in so many columns."""
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # the reader's font has them

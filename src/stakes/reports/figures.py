@@ -3,7 +3,8 @@
 Every `draw_` function draws its data on axes that it is given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import Frontier, ModelSelection, TestedCandidate, candidate_title
+from stakes.evaluation.selection import Frontier, ModelSelection, candidate_title
 from stakes.plots import (
     CHOSEN,
     COLOURS,
@@ -22,12 +23,13 @@ from stakes.plots import (
     axis_label,
     band,
     binned_means,
-    crosses,
-    diagonal,
+    draw_sides,
     error_bars,
     key,
     leave_room,
     literal_text,
+    plot_reliability,
+    plot_selection,
     reach,
 )
 from stakes.reports.comparison import (
@@ -106,18 +108,14 @@ def _arrange_bars(axes: Axes) -> None:
 
 
 _DWARFED = 4.0  # times the range of the others: the range with the first candidate
-_KINDS: dict[str, dict[str, Any]] = {
-    "selected": {**LOOKS["selected"], "linestyle": "", "markersize": 7},
-    "accepted": {**LOOKS["plain"], "linestyle": ""},
-    "tried, not selected": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
-}
 
 
 def selection_figure(comparison: Comparison, selection: ModelSelection) -> Figure:
     """What each candidate costs on the test cases, and how sure its distance from the selected forecast is."""
     tested, costs = selection.tested, [candidate.cost for candidate in selection.tested]
     dwarfed = len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
-    parts = [tested, tested[1:]] if dwarfed else [tested]
+    stated = tuple(replace(each, cost_change=comparison.stated(each.cost_change)) for each in tested)
+    parts = [replace(selection, tested=each) for each in ((stated, stated[1:]) if dwarfed else (stated,))]
     final = (
         "Candidates were fitted without the validation cases. The orange line is the selected forecast, fitted again "
         "on all rows before the test cases."
@@ -130,52 +128,11 @@ def selection_figure(comparison: Comparison, selection: ModelSelection) -> Figur
     )
     caption += f" Second: the same without {candidate_title(tested[0].name)}." if dwarfed else ""
     height = 1.15 + 0.34 * (len(tested) + (not selection.corrects))
-    panels = [panel(draw_selection, comparison, selection, part, height=height) for part in parts]
+    panels = [
+        panel(lambda axes, part=part: plot_selection(part, unit=comparison.unit, ax=axes), height=height)
+        for part in parts
+    ]
     return figure_of_panels("selection", "What each candidate costs", caption, panels, comparison.settings)
-
-
-def draw_selection(
-    comparison: Comparison, selection: ModelSelection, candidates: Sequence[TestedCandidate], axes: Axes
-) -> None:
-    """The cost of some candidates on test cases, each with its paired interval around the selected forecast."""
-    titles = [candidate_title(candidate.name) for candidate in candidates]
-    final = candidates[0].cost + candidates[0].cost_change.mean
-    beside = [candidate.cost for candidate in selection.tested]
-    axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
-    for place, candidate in enumerate(candidates):
-        kind, stated = _kind(selection, candidate.name), comparison.stated(candidate.cost_change)
-        apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
-        bar = None if np.isnan(apart.low) else reach([apart])
-        axes.errorbar(candidate.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
-        grey = kind == "tried, not selected"
-        _write_amount(axes, candidate.cost, place, beside, COLOURS["grey"] if grey else "black")
-    if not selection.corrects:
-        axes.plot(final, len(titles), **_KINDS["selected"])
-        _write_amount(axes, final, len(titles), beside, "black")
-        titles.append("fitted again")
-    for name in {_kind(selection, candidate.name): None for candidate in selection.tested}:
-        key(axes, name, **_KINDS[name])
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
-    axes.locator_params(axis="x", nbins=_TICKS)
-    axes.margins(x=0.12)
-    axes.grid(visible=False, axis="y")
-    axes.set(xlabel=axis_label("mean cost per test case", comparison.unit))
-
-
-def _write_amount(axes: Axes, cost: float, place: int, beside: Sequence[float], colour: str) -> None:
-    look: dict[str, Any] = {"ha": "center", "fontsize": 7, "color": colour}
-    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-    text = amount_text(cost, beside=beside)
-    axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", bbox=behind, **look)
-
-
-def _kind(selection: ModelSelection, name: str) -> str:
-    """What became of a candidate."""
-    if name == selection.selected.name:
-        return "selected"
-    accepted = next(candidate.accepted for candidate in selection.candidates if candidate.name == name)
-    return "accepted" if accepted else "tried, not selected"
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str) -> Figure:
@@ -233,9 +190,12 @@ def draw_cost_by_weight(frontier: Frontier, unit: str, axes: Axes) -> None:
 
 def calibration_figure(comparison: Comparison) -> Figure:
     """Realised against expected cost, their gap, the ranks of outcomes, and error against spread."""
-    rows = len(_spread_forecasts(comparison))
+    spread = _spread_forecasts(comparison)
+    rows, colours = len(spread), _side_colours(comparison, spread)
+    costs = {policy.label: (forecast.expected_cost, policy.cost) for policy, forecast in spread.items()}
+    about: dict[str, Any] = {"bins": _bins(comparison), "block": comparison.resampling.block, "unit": comparison.unit}
     panels = [
-        panel(draw_reliability, comparison),
+        panel(lambda axes: plot_reliability(costs, **about, colours=colours, ax=axes)),
         panel(draw_gap, comparison),
         panel(draw_ranks, comparison, rows=rows, height=1.6 + 1.4 * rows, legend=0),
         panel(draw_spread, comparison),
@@ -252,16 +212,6 @@ def calibration_figure(comparison: Comparison) -> Figure:
     if rows < len(comparison.forecasts) and comparison.kind == "recalibration":
         caption += " A point forecast has no spread: it is not shown."
     return figure_of_panels("calibration", "Calibration", caption, panels, comparison.settings)
-
-
-def draw_reliability(comparison: Comparison, axes: Axes) -> None:
-    """Mean realised against mean expected cost, in bins of the expected cost."""
-    sides = {
-        policy: _binned(comparison, forecast.expected_cost, (forecast.expected_cost, policy.cost))
-        for policy, forecast in _spread_forecasts(comparison).items()
-    }
-    _draw_sides(comparison, sides, axes)
-    axes.set(xlabel=axis_label("expected cost", comparison.unit), ylabel=axis_label("realised cost", comparison.unit))
 
 
 def draw_gap(comparison: Comparison, axes: Axes) -> None:
@@ -312,13 +262,18 @@ def draw_spread(comparison: Comparison, axes: Axes) -> None:
         assert forecast.spread is not None
         assert forecast.error is not None
         sides[policy] = _binned(comparison, forecast.spread, (forecast.spread, forecast.error), squared=True)
-    _draw_sides(comparison, sides, axes)
+    named = {policy.label: both for policy, both in sides.items()}
+    draw_sides(axes, named, _side_colours(comparison, sides))
     axes.set(xlabel="spread", ylabel="error of the mean")
 
 
 def _spread_forecasts(comparison: Comparison) -> dict[Policy, Forecast]:
     """All but point forecasts."""
     return {policy: forecast for policy, forecast in comparison.forecasts.items() if forecast.pit is not None}
+
+
+def _side_colours(comparison: Comparison, policies: Iterable[Policy]) -> list[str]:
+    return ["blue" if policy is comparison.reference else "orange" for policy in policies]
 
 
 def _look(comparison: Comparison, policy: Policy) -> dict[str, Any]:
@@ -338,19 +293,6 @@ def _binned(
     if squared:
         means = [[each.applied(np.sqrt) for each in side] for side in means]
     return [[comparison.stated(each) for each in side] for side in means]
-
-
-def _draw_sides(comparison: Comparison, sides: Mapping[Policy, list[list[Difference]]], axes: Axes) -> None:
-    """Two sides that should be equal; an interval that is much longer than the axes is cut off."""
-    for policy, both in sides.items():
-        crosses(axes, *both, **_look(comparison, policy))
-    means = [each.mean for both in sides.values() for side in both for each in side]
-    span = max(means) - min(means) or 1.0
-    lowest = min(means) - 0.2 * span
-    ends = max(lowest, -0.05 * span) if min(means) >= 0 else lowest, max(means) + 0.2 * span
-    axes.set(xlim=ends, ylim=ends)
-    diagonal(axes)
-    axes.locator_params(axis="x", nbins=_TICKS)
 
 
 _SIDES = {BY_OUTCOME: (-0.15, "o"), BY_FORECAST: (0.15, "D")}  # side by side

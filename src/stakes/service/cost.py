@@ -10,7 +10,7 @@ import torch
 
 from stakes.cost_spec.library import cost_names
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, action_parts, part_names, user_cost_errors
+from stakes.costs.cost import Cost, action_is_outcome, action_parts, part_names, user_cost_errors
 from stakes.costs.parameter_column import parameter_value, with_parameter
 from stakes.errors import StakesError, did_you_mean
 from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
@@ -18,7 +18,6 @@ from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
 _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
 _PRICES += ("protection", "loss")
 _PRICES += ("price", "quadratic", "ramp", "budget", "power", "energy")  # limits too are of interest on a wide range
-_ON_THE_SCALE_OF_OUTCOMES = ("shortfall", "newsvendor", "imbalance", "schedule", "allocation", "storage")
 _BOUNDS = ("lower", "upper")
 _WORDS = {
     "penalty": "price of a shortfall, squared",
@@ -167,7 +166,7 @@ class ServedCost:
     @property
     def action_is_outcome(self) -> bool:
         """Whether action and outcome are on one scale."""
-        return self._spec.name in _ON_THE_SCALE_OF_OUTCOMES
+        return action_is_outcome(self._given.cost)
 
     def require_one_number(self) -> None:
         """Raise where an action has several parts, of which no curve can be drawn."""
