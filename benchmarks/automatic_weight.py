@@ -30,9 +30,9 @@ from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.evaluation.headroom import headroom
+from stakes.evaluation.headroom import Headroom, headroom
 from stakes.evaluation.intervals import Resampling, block_length
-from stakes.evaluation.selection import Frontier, Headroom
+from stakes.evaluation.selection import Frontier
 from stakes.models.ensemble import pooled_parts
 from stakes.settings import to_plain
 from stakes.training.processes import called_for_each

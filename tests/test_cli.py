@@ -72,7 +72,7 @@ def test_version() -> None:
         (["resume", "--help"], ["FOLDER", "--device", "--quiet"]),
         (
             ["fit", "--help"],
-            ["DATA", "--target", "--cost", "--baseline-action", "--headroom-only", "stakes fit load.csv"],
+            ["DATA", "--target", "--cost", "--baseline-action", "stakes fit load.csv"],
         ),
         (["backtest", "--help"], ["DATA", "--target", "--origins", "--lags", "stakes backtest load.csv"]),
         (["decide", "--help"], ["FOLDER", "NEWDATA", "--members", "--quantiles", "stakes decide --members"]),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("blank_figures")
 
 SHORTER = {
     "head -n 10229": "head -n 1501",
-    "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1",
+    "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --workers 1",
     "stakes recalibrate": "stakes recalibrate --decision-weights none",
 }
 

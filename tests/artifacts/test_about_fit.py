@@ -26,7 +26,6 @@ BAD = {
     "settings": [3, [], None],
     "provenance": [3, {"python": 3}],
     "quality": [3, {"rows": 1}],
-    "headroom": [3, {"gain": 1}],
     "data": [3, {"file": "a", "rows": 1, "sha256": "0"}],
 }
 
@@ -36,7 +35,7 @@ def test_what_is_there_is_read_and_the_rest_has_defaults() -> None:
     assert about.outcomes == ((1.0,), (2.0,))
     assert about.fitted == FittedSpan(3, "2020-01-01T00:00:00", "2020-01-03T00:00:00")
     assert about.settings == {"model": {"hidden": 8}}
-    assert (about.data, about.headroom, about.quality) == (None, None, None)
+    assert (about.data, about.quality) == (None, None)
     assert AboutFit.read({}) == AboutFit()
 
 

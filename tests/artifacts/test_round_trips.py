@@ -19,8 +19,6 @@ from safetensors.torch import load_file
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.artifacts.folder import is_saved, read_manifest
 from stakes.cost_spec.spec import CostSpec
-from stakes.evaluation.intervals import Difference
-from stakes.evaluation.selection import Headroom
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,13 +54,12 @@ def test_another_device_is_taken_where_there_is_no_such_one(folder: Path) -> Non
 
 
 def test_what_is_known_about_it_comes_back(tmp_path: Path) -> None:
-    headroom = Headroom(3.0, 2.0, 4.0, 0.0, Difference(-1.0, -2.0, -0.5), 60)
     metrics = {"cost": {"value": np.float64(1.5), "cases": np.int64(3), "high": math.nan}}
-    about = {"data": DATA, "headroom": headroom, "metrics": metrics, "path": Path("a/b")}
+    about = {"data": DATA, "metrics": metrics, "path": Path("a/b")}
     save_bundle(tmp_path, fitted("implicit"), cost_spec=SPEC, layout=LAYOUT, about=about)
     bundle = load_bundle(tmp_path)
     assert (bundle.cost_spec, bundle.layout) == (CostSpec.from_record(SPEC.record()), LAYOUT)
-    assert (bundle.known.data, bundle.known.headroom) == (DATA, headroom)
+    assert bundle.known.data == DATA
     assert bundle.known.metrics == {"cost": {"value": 1.5, "cases": 3.0, "high": None}}
     assert bundle.about["path"] == "a/b"
     assert bundle.versions.keys() == {"stakes", "torch", "python"}

@@ -32,7 +32,7 @@ def test_a_forecaster_must_be_fitted(tmp_path: Path) -> None:
         ({"layout": replace(LAYOUT, targets=("demand",))}, "layout.targets must be"),
         ({"about": {"data": {"file": "load.csv"}}}, "about.data.rows and about.data.sha256 must be given"),
         ({"about": {"data": {"file": "load.csv", "rows": 3, "sha256": "short"}}}, "about.data.sha256 must be 64"),
-        ({"about": {"headroom": 3}}, "about.headroom must be a table"),
+        ({"about": {"quality": 3}}, "about.quality must be a table"),
         ({"about": {"model": small}}, "cannot be written"),
         ({"about": {"a": {1: 2}}}, "must have texts as keys"),
     ],

@@ -120,7 +120,7 @@ def table(rows: int, shift: float = 0.0) -> pd.DataFrame:
 
 def test_a_fit_in_service_is_watched_as_a_recalibration_is() -> None:
     table(600).to_csv("past.csv", index=False)
-    quick = ["--model", "linear", "--decision-weight", "0", "--no-headroom", "--members", "100", "--workers", "1"]
+    quick = ["--model", "linear", "--decision-weight", "0", "--members", "100", "--workers", "1"]
     given = ["--target", "load", "--time", "time", "--cost", "newsvendor:underage=3,overage=1,upper=90", "--quiet"]
     assert called("fit", "past.csv", *given, *quick, "--test-fraction", "0.4", "--out", "fit")[0] == 0
     table(900).to_csv("longer.csv", index=False)
@@ -139,7 +139,7 @@ def test_a_fit_in_service_is_watched_as_a_recalibration_is() -> None:
 
 def test_a_fit_without_test_cases_has_nothing_to_hold_new_ones_against() -> None:
     table(60).to_csv("past.csv", index=False)
-    quick = ["--model", "linear", "--decision-weight", "0", "--no-headroom", "--test-fraction", "0", "--quiet"]
+    quick = ["--model", "linear", "--decision-weight", "0", "--test-fraction", "0", "--quiet"]
     given = ["--target", "load", "--time", "time", "--cost", "newsvendor:underage=3,overage=1,upper=90"]
     assert called("fit", "past.csv", *given, *quick, "--out", "fit")[0] == 0
     assert "no test cases" in complaint("monitor", "fit", "past.csv")

@@ -251,7 +251,7 @@ def test_an_input_is_never_written(words: list[str]) -> None:
 def test_a_refused_fit_leaves_its_folder_free() -> None:
     Path("costs.py").write_text("def wrong(action, outcome):\n    return action.nonsense\n")
     words = ["fit", "members.csv", "--target", "m0", "--out", "x", "--device", "cpu", "--workers", "1", "--quiet"]
-    words += ["--epochs", "1", "--no-headroom", "--decision-weight", "0", "--members", "5", "--test-fraction", "0"]
+    words += ["--epochs", "1", "--decision-weight", "0", "--members", "5", "--test-fraction", "0"]
     assert "nonsense" in complaint(*words, "--cost", "costs.py:wrong:lower=0,upper=1")
     assert called(*words, "--cost", COST)[0] == 0
     assert "other data or settings" in complaint(*words, "--cost", "shortfall:penalty=6")
@@ -260,7 +260,7 @@ def test_a_refused_fit_leaves_its_folder_free() -> None:
 def test_a_table_of_a_few_rows() -> None:
     Path("few.csv").write_text("a,y\n1,0.1\n2,0.2\n3,0.4\n")
     words = ["fit", "few.csv", "--target", "y", "--cost", COST, "--out", "x", "--device", "cpu", "--workers", "1"]
-    assert called(*words, "--epochs", "1", "--members", "5", "--test-fraction", "0", "--quiet", "--no-headroom")[0] == 0
+    assert called(*words, "--epochs", "1", "--members", "5", "--test-fraction", "0", "--quiet")[0] == 0
 
 
 OWN_COSTS = {

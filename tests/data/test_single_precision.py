@@ -78,7 +78,7 @@ def test_the_estimator_refuses_targets_and_features() -> None:
     with pytest.raises(TableError, match="feature 'x1' varies"):
         stakes.DecisionAwareForecaster(COST).fit(np.stack([NOISE, 1e9 + NOISE], 1), NOISE)
     with pytest.raises(TableError, match="feature 'wind' varies"):
-        stakes.DecisionAwareForecaster(COST).headroom(pd.DataFrame({"wind": 1e9 + NOISE}), NOISE)
+        stakes.DecisionAwareForecaster(COST).fit(pd.DataFrame({"wind": 1e9 + NOISE}), NOISE)
 
 
 @pytest.mark.parametrize(("features", "outcomes", "said"), [(1e9, 0.0, "feature 'wind'"), (0.0, 1e9, "target 'load'")])

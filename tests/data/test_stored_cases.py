@@ -81,7 +81,7 @@ def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.Mon
     request = FitRequest(
         str(file), "imbalance:short=4,long=1,upper=20", layout, decision_weight=0.0, members=10, epochs=1
     )
-    run_fit(request, out, Execution("cpu", 1, True), headroom=False)
+    run_fit(request, out, Execution("cpu", 1, True))
     assert str(STORED_CASES) in read_manifest(out).files
     names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
     cases = load_cases(out, names, ("load",))

@@ -156,8 +156,6 @@ def test_without_a_range_nothing_is_said_of_parameters() -> None:
 
 
 def test_what_knows_one_decision_maker_only_is_refused() -> None:
-    with pytest.raises(SettingError, match="headroom"):
-        DecisionAwareForecaster(COST, **SMALL).headroom(X, Y)
     pytest.importorskip("lightgbm")
     with pytest.raises(SettingError, match="conditioned"):
         fitted(True, base="trees")

@@ -239,15 +239,6 @@ def test_a_fixed_weight_with_weight_0_beside_it() -> None:
         alone.assess(features, outcome, "baseline")
 
 
-def test_headroom_leaves_the_forecaster_alone() -> None:
-    found = forecaster(training=LONG, model=StraightModel, members=50)
-    judged = found.headroom(*table(600, uneven=3.0))
-    assert not hasattr(found, "n_features_in_")
-    assert judged.cases == 72  # every other of 25 blocks of 6
-    assert judged.foresight_cost <= judged.policy_cost
-    assert "policy" in judged.sentence
-
-
 # What it starts from
 
 

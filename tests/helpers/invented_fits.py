@@ -20,7 +20,6 @@ from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import (
     Frontier,
-    Headroom,
     JudgedCandidate,
     JudgedCases,
     ModelSelection,
@@ -79,7 +78,6 @@ def invented_fit(
 def invented_about(cases: int, targets: int = 1, **about: Any) -> AboutFit:
     """What a bundle keeps of such a fit."""
     known: dict[str, Any] = {
-        "headroom": Headroom(12.0, 11.0, 60.0, 0.0, Difference(-1.0, -1.6, -0.4), 400),
         "quality": invented_quality(cases),
         "settings": {"model": {"name": "implicit", "hidden": 64}, "members": MEMBERS, "weights": list(WEIGHTS)},
         "provenance": {"stakes": "1.0", "data": "load.csv"},

@@ -75,9 +75,7 @@ KINDS: dict[str, Any] = {
         invented_fit(cases=300, block=10, selected="decision", more={"linear": -3.0}), expected_cost=-14.0
     ),
     "bare fit": lambda: replace(
-        invented_fit(
-            weight=0.0, cases=40, times=False, baseline=False, chosen=False, headroom=None, quality=None, settings={}
-        ),
+        invented_fit(weight=0.0, cases=40, times=False, baseline=False, chosen=False, quality=None, settings={}),
         cost_spec=None,
         provenance={},
     ),

@@ -23,6 +23,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -534,6 +535,9 @@ def estimators(probed: Probed) -> None:
 # Commands
 
 _FIT = ("load.csv", "--target", "load", "--time", "time", "--lags", "0,24", "--lead", "24", "--known", "temp")
+_WITHOUT_POLICY = (
+    ("--no-headroom",) if "no_headroom" in inspect.signature(import_module("stakes.cli.fit").fit).parameters else ()
+)
 _SMALL = ("--members", "30", "--quiet", "--device", "cpu", "--workers", "1")
 _COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 _NEWSVENDOR = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
@@ -542,7 +546,7 @@ _NEWSVENDOR = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
 @probe
 def fit_linear(probed: Probed) -> None:
     """A linear fit, and all that is asked of its folder."""
-    more = ("--model", "linear", "--no-headroom", "--baseline-action", "bought", "--calendar", "hour")
+    more = ("--model", "linear", *_WITHOUT_POLICY, "--baseline-action", "bought", "--calendar", "hour")
     probed.command("fit", *_FIT, "--cost", _COST, *more, "--out", "linear", *_SMALL)
     probed.command("decide", "linear", "new.csv", "--out", "linear.parquet")
     probed.command("evaluate", "linear", "longer.csv", "--cases", "linear-cases.csv", "--json")
@@ -564,7 +568,7 @@ def fit_network(probed: Probed) -> None:
 @probe
 def fit_shared(probed: Probed) -> None:
     """A fit for a range of decision makers, with a weight that is given."""
-    given = ("--decision-weight", "0.4", "--conditioned", "--epochs", "2", "--base", "none", "--no-headroom")
+    given = ("--decision-weight", "0.4", "--conditioned", "--epochs", "2", "--base", "none", *_WITHOUT_POLICY)
     probed.command("fit", *_FIT, "--cost", "shortfall:penalty=1..50", *given, "--out", "shared", *_SMALL)
     probed.command("decide", "shared", "new.csv", "--cost", "shortfall:penalty=@their_penalty", "--json")
     probed.command("evaluate", "shared", "longer.csv", "--cost", "shortfall:penalty=5", "--json")
@@ -574,7 +578,7 @@ def fit_shared(probed: Probed) -> None:
 def fit_schedule(probed: Probed) -> None:
     """A decision with many parts, from the table to the report."""
     table = ("days.csv", "--target", "h0:h2", "--features", "level", "--cost", "schedule:short=5,long=1,ramp=0.8")
-    trained = ("--decision-weight", "0.3", "--epochs", "2", "--no-headroom")
+    trained = ("--decision-weight", "0.3", "--epochs", "2", *_WITHOUT_POLICY)
     probed.command("fit", *table, *trained, "--out", "plan", *_SMALL)
     probed.command("decide", "plan", "days.csv", "--out", "plan.csv")
     probed.command("evaluate", "plan", "days.csv", "--json")
@@ -583,7 +587,7 @@ def fit_schedule(probed: Probed) -> None:
 @probe
 def fit_resumed(probed: Probed) -> None:
     """A fit that was interrupted and goes on, and a backtest."""
-    words = ("--cost", _COST, "--decision-weight", "0.5", "--base", "none", "--no-headroom", "--out", "stopped")
+    words = ("--cost", _COST, "--decision-weight", "0.5", "--base", "none", *_WITHOUT_POLICY, "--out", "stopped")
     probed.interrupted("stopped/fit.json", "fit", *_FIT, *words, "--epochs", "200", *_SMALL, after=1.0)
     probed.command("resume", "stopped", "--quiet", "--device", "cpu")
     words = ("--cost", _COST, "--model", "linear", "--origins", "2", "--out", "backtest")

@@ -40,7 +40,7 @@ from stakes.errors import SettingError
 from stakes.workflows import fit
 
 COST = "imbalance:short=10,long=1,upper=150"
-SMALL = ["--device", "cpu", "--workers", "1", "--quiet", "--no-headroom", "--epochs", "1", "--members", "5"]
+SMALL = ["--device", "cpu", "--workers", "1", "--quiet", "--epochs", "1", "--members", "5"]
 SMALL += ["--decision-weight", "0", "--test-fraction"]  # and how much that is
 SECONDS, SECONDS_A_BYTE = 5.0, 5e-5  # of computing that a command may take; a column of text takes half a thousandth
 PATIENCE = 6  # times as long by the clock, since the machine may have other work

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from page_blocks import ROOT, blocks, commands
 
-QUICK = {"stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1"}
+QUICK = {"stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --workers 1"}
 
 
 def main(environment: Path, quick: bool) -> None:

@@ -152,10 +152,8 @@ def test_the_same_request_finds_what_was_fitted() -> None:
     pd.testing.assert_frame_equal(again.by_parameter, result.by_parameter)
 
 
-def test_headroom_and_a_feature_of_nothing_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+def test_a_feature_of_nothing_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "power.csv", index=False)
-    request = FitRequest(str(tmp_path / "power.csv"), COST, LAYOUT)
-    refuses(SettingError, "headroom is that of", run_fit, request, tmp_path / "fit", Execution(), headroom_only=True)
     plain = FitRequest(str(tmp_path / "power.csv"), "shortfall:penalty=5", LAYOUT, conditioned=True)
     refuses(SettingError, "conditioned is for a cost with a range", run_fit, plain, tmp_path / "fit", Execution())
     assert not (tmp_path / "fit").exists()

@@ -68,7 +68,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 def test_flags(asked: list[Any], flags: str) -> None:
     words = ["fit", "load.csv", "--target", "load", "--cost", COST, "--out", "x", *flags.split()]
     assert called(*words)[:2] == (0, "costs in EUR\nmetric  value\ncost      1.5\n\nA sentence.\nx\n")
-    settings = {"execution": Execution(), "headroom": True, "headroom_only": False}
+    settings = {"execution": Execution()}
     request = replace(FitRequest("load.csv", COST, TableLayout(("load",))), **FLAGS[flags])
     assert asked == [(request, Path("x"), settings)]
 
@@ -108,7 +108,7 @@ def test_weights_and_block_reach_the_forecaster() -> None:
 
 
 def test_how_to_fit(asked: list[Any]) -> None:
-    words = ["fit", "load.csv", "--target", "a, b", "--cost", COST, "--out", "x", "--no-headroom", "--headroom-only"]
+    words = ["fit", "load.csv", "--target", "a, b", "--cost", COST, "--out", "x"]
     code, output, _ = called(*words, "--device", "cpu", "--workers", "2", "--quiet", "--json")
     assert code == 0
     assert json.loads(output) == {
@@ -122,7 +122,7 @@ def test_how_to_fit(asked: list[Any]) -> None:
     }
     (request, _, settings) = asked[0]
     assert request.layout.targets == ("a", "b")
-    assert settings == {"execution": Execution("cpu", 2, True), "headroom": False, "headroom_only": True}
+    assert settings == {"execution": Execution("cpu", 2, True)}
 
 
 def old_fit() -> None:
@@ -139,7 +139,7 @@ def test_refit(asked: list[Any]) -> None:
     (request, out, settings) = asked[0]
     assert CostSpec.given(request.cost).record() == CostSpec.parse(COST).record()
     assert (request, out) == (replace(REQUEST, data="new.csv", cost=request.cost), Path("new"))
-    assert settings == {"execution": Execution("cpu"), "headroom": False}
+    assert settings == {"execution": Execution("cpu")}
     assert called("refit", "old", "new.csv", "--out", "new", "--cost", "costs.py:mine")[0] == 0
     assert asked[1][0].cost == "costs.py:mine"
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("blank_figures")
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
-LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10", "--no-headroom"]
+LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10"]
 HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
 COST = "costs.py:paid:lower=0,upper=20,unit=EUR"
 FIT = ["fit", "load.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE]
@@ -169,7 +169,6 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
     assert resumed[0] == 0
     assert "climatology_cost" in resumed[1]
     assert read_manifest(Path("new")).files[WEIGHTS] == read_manifest(Path("old")).files[WEIGHTS]
-    assert not Path("new/headroom.json").exists()  # which was not wanted
 
 
 @pytest.mark.usefixtures("no_report")
@@ -327,7 +326,7 @@ def test_a_feature_that_is_the_outcome_is_told_and_kept(done: Path, tmp_path: Pa
         "--model",
         "linear",
     ]
-    code, output, errors = called(*words, "--no-headroom", *HERE, "--out", str(tmp_path / "leaky"))
+    code, output, errors = called(*words, *HERE, "--out", str(tmp_path / "leaky"))
     assert code == 0, errors
     for said in (output, errors, *load_bundle(tmp_path / "leaky").known.leaks):
         assert "'ahead@0h' reproduces the outcome 'load'" in said

@@ -23,7 +23,7 @@ from stakes.training import progress
 from stakes.workflows import fit
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
-LITTLE = ["--weights", "0,0.5", "--epochs", "2", "--members", "20", "--block", "1", "--no-headroom"]
+LITTLE = ["--weights", "0,0.5", "--epochs", "2", "--members", "20", "--block", "1"]
 HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
 FIT = ["fit", "linear.csv", "--target", "y", "--cost", COST, *LITTLE, *HERE]
 

@@ -92,13 +92,6 @@ def test_the_report_has_a_section_of_parts(folder: Path) -> None:
     assert "no curve shows what it costs" in text
 
 
-def test_a_policy_is_not_asked_for(folder: Path) -> None:
-    assert not (folder / "headroom.json").exists()
-    with pytest.raises(StakesError, match="a policy decides about one number"):
-        run_fit(request(folder.parent / "load.csv"), folder.parent / "other", Execution(), headroom_only=True)
-    assert not (folder.parent / "other").exists()
-
-
 def test_todays_action_must_have_all_parts(folder: Path) -> None:
     with pytest.raises(StakesError, match=r"baseline_action must have the 3 parts .* got shape \(80,\)"):
         evaluate_with(folder, folder.parent / "load.csv", None, None, baseline_action="did1")

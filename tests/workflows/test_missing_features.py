@@ -11,7 +11,7 @@ from load_tables import load_table
 
 from stakes.workflows import fit
 
-QUICK = ["--model", "linear", "--members", "300", "--decision-weight", "0", "--no-headroom", "--outcome-bounds", "none"]
+QUICK = ["--model", "linear", "--members", "300", "--decision-weight", "0", "--outcome-bounds", "none"]
 HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
 COST = ["--cost", "imbalance:short=3,long=1,upper=60,lower=-60"]
 NOISE = 0.5

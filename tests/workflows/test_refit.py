@@ -13,7 +13,7 @@ from stakes.artifacts.fits import load_bundle
 from stakes.evaluation.intervals import block_length, paired_difference
 from stakes.workflows import fit
 
-QUICK = ["--model", "linear", "--members", "20", "--decision-weight", "0", "--no-headroom"]
+QUICK = ["--model", "linear", "--members", "20", "--decision-weight", "0"]
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12"]
 COST = ["--cost", "imbalance:short=10,long=1,upper=20,unit=EUR"]
 HERE = ["--device", "cpu", "--workers", "1", "--quiet"]

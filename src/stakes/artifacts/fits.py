@@ -40,7 +40,6 @@ from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import DataQuality, TableLayout
 from stakes.errors import SettingError, TableError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
-from stakes.evaluation.selection import Headroom
 from stakes.files import JSON_LIMIT, check_sha256, read_bytes, write_atomically, write_json
 from stakes.forecasting.fitted_forecast import FittedForecast, ForecastState
 from stakes.forecasting.input_range import InputRange
@@ -80,7 +79,6 @@ class AboutFit:
 
     data: DataFingerprint | None = None  # the table
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    headroom: Headroom | None = None  # what a policy trained on the cost alone gains; None where none was trained
     quality: DataQuality | None = None  # what the table was like
     outcomes: tuple[tuple[float, ...], ...] = ()  # some of the training outcomes, (N, D)
     reason: str = ""  # why its decision weight was selected

@@ -29,12 +29,6 @@ def fit(
     hold_test: Annotated[
         bool, Parameter(help="save the forecast that was judged, which has not seen the test cases", negative="")
     ] = False,
-    no_headroom: Annotated[
-        bool, Parameter(help="do not ask first whether there is anything to gain", negative="")
-    ] = False,
-    headroom_only: Annotated[
-        bool, Parameter(help="ask only that, in about a minute", negative="", show_default=False)
-    ] = False,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
@@ -52,4 +46,4 @@ def fit(
     from stakes.workflows.fit import run_fit
 
     request, execution = replace(flags.request(data), hold_test=hold_test), Execution(device, workers, quiet)
-    print_fit(run_fit(request, out, execution, headroom=not no_headroom, headroom_only=headroom_only), json)
+    print_fit(run_fit(request, out, execution), json)

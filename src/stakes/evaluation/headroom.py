@@ -7,7 +7,6 @@ asks for.
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +19,41 @@ from stakes.costs.cost import Cost, Parameter, require_cost, vector_cost
 from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection import Headroom
+from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
 from stakes.scores.decision_score import climatology_action, realised_costs
+from stakes.text import change_text
 from stakes.training.steps import Adam
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions."""
+
+    forecast_cost: float  # the mean cost of the forecast's actions
+    policy_cost: float  # that of the policy's actions
+    climatology_cost: float  # that of the one action which was best for the training outcomes
+    foresight_cost: float  # that of the best action for each outcome, known beforehand
+    gain: Difference  # policy less forecast with its 95 % interval: negative where the policy pays less
+    cases: int  # how many cases were judged
+
+    @property
+    def sentence(self) -> str:
+        """What this says about decision-aware training, and what it does not."""
+        gain = self.gain
+        measured = f"{change_text(gain)}, over {self.cases} cases"
+        if gain.high < 0:
+            return (
+                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): the features "
+                "know something that the forecast misses and the cost asks for, so decision-aware training may pay."
+            )
+        than = "more than" if gain.low > 0 else "neither clearly less nor clearly more than"
+        return (
+            f"A policy trained on the cost alone pays {than} the forecast's actions ({measured}). That does not rule "
+            "out a gain: a policy is no forecast, and only the decision weights themselves, compared on held-out "
+            "cases, can tell."
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +94,6 @@ def train_policy(
     settings: PolicySettings,
     seed: int = 0,
     device: str | torch.device = "cpu",
-    progressed: Callable[[int, int], None] | None = None,
 ) -> Policy:
     """Minimise the mean cost of the training cases with Adam; the policy of the lowest validation cost, on the CPU.
 
@@ -88,8 +115,6 @@ def train_policy(
     shuffles = torch.Generator().manual_seed(seed)
     best, best_cost, best_epoch = policy, math.inf, 0
     for epoch in range(settings.epochs + 1):  # what it starts from may be the best
-        if progressed is not None:
-            progressed(epoch, settings.epochs)
         with torch.no_grad():
             paid = _mean_cost(cost, policy, validation).item()
         if paid < best_cost:
@@ -162,7 +187,6 @@ def headroom(
     block: int = 1,
     seed: int = 0,
     settings: PolicySettings | None = None,
-    progressed: Callable[[int, int], None] | None = None,
 ) -> Headroom:
     """Train a policy on the cost alone, and compare it with the forecast's actions.
 
@@ -183,7 +207,6 @@ def headroom(
         block: How many neighbouring cases depend on each other.
         seed: The seed of the policy's training.
         settings: How the policy is trained; None for as long as suits the number of cases.
-        progressed: Told before every epoch of it how many of how many are done; None for nobody.
     """
     require_count("block", block)
     paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))
@@ -193,7 +216,7 @@ def headroom(
         )
     check_finite(paid, "plug_in", True)
     settings = settings or _policy_settings(len(train))
-    policy = train_policy(cost, train, stopping, settings, seed, progressed=progressed)
+    policy = train_policy(cost, train, stopping, settings, seed)
     outcome = judged.outcome
     climatology = climatology_action(cost, train.outcome).expand(len(judged), -1)
     by_policy = cost(policy(judged.features), outcome)

@@ -22,35 +22,6 @@ from stakes.text import change_text, count_text, fixed_text, number_text
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Headroom:
-    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions."""
-
-    forecast_cost: float  # the mean cost of the forecast's actions
-    policy_cost: float  # that of the policy's actions
-    climatology_cost: float  # that of the one action which was best for the training outcomes
-    foresight_cost: float  # that of the best action for each outcome, known beforehand
-    gain: Difference  # policy less forecast with its 95 % interval: negative where the policy pays less
-    cases: int  # how many cases were judged
-
-    @property
-    def sentence(self) -> str:
-        """What this says about decision-aware training, and what it does not."""
-        gain = self.gain
-        measured = f"{change_text(gain)}, over {self.cases} cases"
-        if gain.high < 0:
-            return (
-                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): the features "
-                "know something that the forecast misses and the cost asks for, so decision-aware training may pay."
-            )
-        than = "more than" if gain.low > 0 else "neither clearly less nor clearly more than"
-        return (
-            f"A policy trained on the cost alone pays {than} the forecast's actions ({measured}). That does not rule "
-            "out a gain: a policy is no forecast, and only the decision weights themselves, compared on held-out "
-            "cases, can tell."
-        )
-
-
 class JudgedCases(NamedTuple):
     """What a forecast is worth case by case."""
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.argument_checks import whole_number
@@ -474,12 +473,3 @@ def _worth(plan: TrainingPlan, members: Tensor | None, rows: CaseTable) -> Judge
     parameter = plan.column.parameters(rows.features)
     decided = realised_costs(plan.cost, drawn, rows.outcome, parameter=parameter, score=energy_score)
     return JudgedCases(*decided.cost_and_score())
-
-
-def costs_by_score_alone(training: ForecastTraining, rows: CaseTable) -> tuple[PlannedFit, NDArray[np.float64]]:
-    """What the actions of a forecast of weight 0 cost on the rows that judge, and how these were divided."""
-    planned = plan_fit(training.parameters, rows, score_only=True)
-    (fitted,) = without_failures(training.search(planned.training))
-    judged = rows.rows(slice(len(rows) - planned.validation_rows, None)).rows(planned.judged_rows)
-    members = _drawn(planned.training, _pooled(planned, fitted), judged)
-    return planned, _worth(planned.training, members, judged).cost

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stakes.argument_checks import whole_number
@@ -25,10 +25,8 @@ from stakes.data.case_table import (
 )
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.errors import SettingError
-from stakes.evaluation.headroom import headroom as policy_headroom
-from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import block_length
-from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_on_test
+from stakes.evaluation.selection import Frontier, ModelSelection, candidate_on_test
 from stakes.forecasting.decisions import untrained_decision
 from stakes.forecasting.fitted_forecast import (
     FittedForecast,
@@ -41,7 +39,6 @@ from stakes.forecasting.forecast_candidates import (
     ForecastSelection,
     ForecastTraining,
     SelectedForecast,
-    costs_by_score_alone,
     warm_start,
 )
 from stakes.forecasting.input_range import InputRange
@@ -236,25 +233,6 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         weight = self.decision_weight_
         selected = SelectedForecast(training, self.kind_, weight, self.found_, self._kept, self.trees_)
         return self._keep(selected.trained_on(rows), rows)
-
-    def headroom(self, X: Any, y: Any, *, times: Any = None) -> Headroom:
-        """Whether there is anything to gain, before fitting: a forecast of weight 0 against a policy.
-
-        Both are trained on the first rows; the validation rows that do not stop the training judge them. A decision
-        with many parts is refused: a policy decides about one number. So is a cost with a range: it decides for one.
-
-        Args:
-            X: Features (n, F), rows in the order of time.
-            y: Outcomes (n,) or (n, D).
-            times: When these happened (n,); None if it is not known.
-        """
-        require_one_action(self.cost)
-        other = clone(self)
-        planned, paid = costs_by_score_alone(ForecastTraining(other.parameters), other._rows(X, y, times))
-        plan, block, judged = planned.training, planned.block, planned.validation.rows(planned.judged_rows)
-        cases = (plan.train, plan.stopping, judged)
-        with StatusLines(quiet=not self.verbose).counting("training a policy on the cost alone") as progressed:
-            return policy_headroom(self.cost, *cases, paid, block=block, seed=plan.noise_seed, progressed=progressed)
 
     def tested_selection(self, X: Any, y: Any, *, times: Any = None) -> ModelSelection | None:
         """Every candidate judged on rows that chose nothing, beside this forecast; None without model selection.

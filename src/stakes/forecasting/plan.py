@@ -243,15 +243,14 @@ def plan_fit(
     kind: ForecastKind = "network",
     *,
     start: Sequence[Mapping[str, Tensor]] = (),
-    score_only: bool = False,
     all_rows: bool = False,
 ) -> PlannedFit:
     """Plan the training of a forecaster; parameters that cannot be used are refused."""
     parameters.check()
     parameters = parameters.of_kind(kind)
     features, outcome = rows.features, rows.outcome
-    weights = (0.0,) if score_only else _weights(parameters)
-    judging = score_only or parameters.decision_weight == "auto"
+    weights = _weights(parameters)
+    judging = parameters.decision_weight == "auto"
     members, ensemble = int(parameters.members), int(parameters.ensemble)
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")

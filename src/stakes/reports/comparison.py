@@ -20,7 +20,7 @@ from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, YearlyCases, block_length
-from stakes.evaluation.selection import Frontier, Headroom, ModelSelection, candidate_title
+from stakes.evaluation.selection import Frontier, ModelSelection, candidate_title
 from stakes.forecasting.corrections import ForecastForm
 from stakes.forecasting.fitted_forecast import ForecastState
 from stakes.forecasting.recalibration import JudgedCorrection
@@ -123,7 +123,6 @@ class Comparison:
     weight: float | None = None  # the selected decision weight; None where none is spoken of
     selection: ModelSelection | None = None  # what each candidate was worth, on test cases too
     frontier: Frontier | None = None  # how the decision weight was chosen
-    headroom: Headroom | None = None  # what a policy trained on the cost alone gains
     by_parameter: tuple[WorthAtValue, ...] = ()  # what each of several decision makers pays
     parts: JudgedParts | None = None  # decisions with several parts, part by part
     origins: pd.DataFrame | None = None  # one row per origin of a backtest, and one for all
@@ -309,7 +308,6 @@ def comparison_of_fit(
         weight=None if weightless else weight,
         selection=tested,
         frontier=frontier,
-        headroom=about.headroom,
         by_parameter=about.by_parameter,
         parts=about.parts,
         quality=about.quality,

@@ -112,14 +112,10 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
         yield Section("selection", "What is each step worth?", selection_sentences(selection), (figure,), (table,))
     if comparison.origins is not None:
         yield _origins_section(comparison)
-    headroom = comparison.headroom
     yield Section(
         "policies",
         "What each policy costs" if comparison.weight is None else "Does decision-aware training pay here?",
-        (
-            *weight_sentences(comparison),
-            *([f"Before decision-aware training: {headroom.sentence}"] if headroom is not None else []),
-        ),
+        weight_sentences(comparison),
         (policies_figure(comparison),),
         (policies_table(comparison),),
     )

@@ -27,16 +27,15 @@ from stakes.artifacts.folder import (
 )
 from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.costs.cost import user_cost_errors, vector_cost
+from stakes.costs.cost import user_cost_errors
 from stakes.costs.parameter_column import ranged_parameter
 from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
-from stakes.evaluation.headroom import require_one_action
 from stakes.evaluation.intervals import block_length, paired_difference
-from stakes.evaluation.selection import Headroom, ModelSelection
-from stakes.files import locked, read_json, write_json
+from stakes.evaluation.selection import ModelSelection
+from stakes.files import locked, write_json
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.parameters import FitSettings
@@ -44,7 +43,7 @@ from stakes.reports.comparison import Comparison, comparison_of_bundle, comparis
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
 from stakes.reports.tables import CHANGES, shown_selection
-from stakes.settings import from_plain, to_plain
+from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
 
-_HEADROOM, _SELECTION = "headroom.json", "selection.json"
+_SELECTION = "selection.json"
 _CHECKPOINTS, _SERVICE_CHECKPOINTS = "checkpoints", "checkpoints/service"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
@@ -98,21 +97,10 @@ class FitResult:
         }
 
 
-def run_fit(
-    request: FitRequest,
-    out: Path,
-    execution: Execution,
-    *,
-    headroom: bool = True,
-    headroom_only: bool = False,
-) -> FitResult:
+def run_fit(request: FitRequest, out: Path, execution: Execution) -> FitResult:
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
     inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
     record = request_record(request, inputs.spec, inputs.sha256)
-    if headroom_only:
-        require_one_action(inputs.cost)
-    many = vector_cost(inputs.cost) is not None or inputs.spec.ranged is not None
-    headroom = headroom and not many  # parts, or decision makers, of which it is not known
     _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
     with locked(out), user_cost_errors(inputs.cost):
         claim_folder(out / FIT, record, "fit")
@@ -122,40 +110,16 @@ def run_fit(
             return _kept(inputs, out)
         for note in inputs.too_few_notes:
             say(f"note: {note}")
-        gain = _headroom(inputs, out, execution, say) if headroom or headroom_only else None
-        if headroom_only:
-            assert gain is not None
-            return FitResult(out, _headroom_table(gain), (gain.sentence,), None, inputs.spec.unit)
-        return _fit(inputs, out, execution, say, gain)
+        return _fit(inputs, out, execution, say)
 
 
 def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> FitResult:
     """Go on with a fit that was interrupted, with the data it was asked for."""
     request, kept, _ = read_request(folder / FIT)
-    request = replace(request, cost=cost_again(kept, cost))
-    headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
-    return run_fit(request, folder, execution, headroom=headroom)
+    return run_fit(replace(request, cost=cost_again(kept, cost)), folder, execution)
 
 
-def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> Headroom:
-    file = out / _HEADROOM
-    if file.exists():
-        return from_plain(Headroom, read_json(file))
-    say("asking whether there is anything to gain: training a forecast on its score alone")
-    cases, _ = inputs.split
-    forecaster = inputs.forecaster(execution)
-    headroom = forecaster.headroom(cases.feature_table, cases.outcome_table, times=cases.times)
-    write_json(file, to_plain(headroom))
-    return headroom
-
-
-def _headroom_table(headroom: Headroom) -> pd.DataFrame:
-    costs = {"forecast": headroom.forecast_cost, "policy": headroom.policy_cost}
-    costs |= {"climatology": headroom.climatology_cost, "foresight": headroom.foresight_cost}
-    return pd.DataFrame({"decided by": list(costs), "mean cost": list(costs.values())})
-
-
-def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, headroom: Headroom | None) -> FitResult:
+def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> FitResult:
     cases, test = inputs.split
     forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
@@ -177,7 +141,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
-    about = replace(_about(inputs, headroom, metrics, forecaster, execution), parts=parts, by_parameter=by_parameter)
+    about = replace(_about(inputs, metrics, forecaster, execution), parts=parts, by_parameter=by_parameter)
     if forecaster.selection_ is not None:
         write_json(out / _SELECTION, forecaster.selection_.record())
     comparison = None
@@ -240,7 +204,6 @@ def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out
 
 def _about(
     inputs: FitInputs,
-    headroom: Headroom | None,
     metrics: Mapping[str, Any],
     forecaster: DecisionAwareForecaster,
     execution: Execution,
@@ -256,7 +219,6 @@ def _about(
     return AboutFit(
         data=DataFingerprint(file, quality.rows, inputs.sha256, quality.first, quality.last),
         metrics=dict(metrics),
-        headroom=headroom,
         quality=quality,
         outcomes=tuple(map(tuple, outcomes[::every].tolist())),
         reason=_reason(forecaster),
@@ -294,7 +256,7 @@ def _correction(forecaster: DecisionAwareForecaster) -> str:
 
 def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tuple[str, ...]:
     """What to do, what speaks against it, what was selected and why, and how it did on the test cases."""
-    sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
+    sentences = [about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if comparison is None:
         return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
@@ -316,7 +278,7 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
     request, kept, _ = read_request(folder / FIT)
     wanted = cost_again(kept, None) if cost is None else cost
     request = replace(request, data=str(data), cost=wanted)
-    result = run_fit(request, out, execution, headroom=False)
+    result = run_fit(request, out, execution)
     try:
         sentence = _compared(folder, request, result)
     except StakesError as error:
