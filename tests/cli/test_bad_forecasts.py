@@ -21,7 +21,7 @@ def nothing_is_touched(elsewhere: None) -> Iterator[None]:
     """Files are as they were before the command, which may have left none."""
     yield
     assert Path("mine.csv").read_text() == "mine"
-    assert {path.name for path in Path().iterdir()} - {"given.csv", "given.nc", "given.grib2"} == {
+    assert {path.name for path in Path().iterdir()} - {"given.csv", "given.nc"} == {
         "members.csv",
         "outcomes.csv",
         "mine.csv",
@@ -91,14 +91,6 @@ FORECASTS: dict[str, tuple[str, str]] = {
 def test_a_forecast_that_cannot_be_used(name: str) -> None:
     content, message = FORECASTS[name]
     assert message in refused(content)
-
-
-def test_a_grib_file_cut_short() -> None:
-    eccodes = pytest.importorskip("eccodes")
-    handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
-    content = eccodes.codes_get_message(handle)
-    eccodes.codes_release(handle)
-    assert "cannot be read as GRIB" in refused(content[:-40], "--point", "52,4", name="given.grib2")
 
 
 def test_a_netcdf_file_cut_short() -> None:

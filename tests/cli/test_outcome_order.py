@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from calls import called
 
 BATTERY = "arbitrage:power=1,energy=2,efficiency=0.9"
@@ -84,11 +83,6 @@ def test_gridded_files_go_by_the_numbers_of_their_coordinate(prices: pd.DataFram
     found, errors = decided("--members", "falling.nc", "--site", "hour")
     assert costs(found) == costs(true)
     assert f"{TOLD}0, 1, 2, ... 11\n" in errors
-    words = ("decide", "--members", "falling.nc", "--site", "hour", "--cost", BATTERY, "--out", "decided.nc")
-    assert called(*words) == (0, "decided.nc\n", f"{TOLD}0, 1, 2, ... 11\n")
-    with xr.open_dataset("decided.nc", engine="h5netcdf") as grid:
-        assert grid["expected_cost"].values.round(6).tolist() == costs(true)
-        assert grid["quantile"]["hour"].values.tolist() == [*HOURS]
 
 
 def test_an_order_that_the_user_names_is_kept_and_told(prices: pd.DataFrame) -> None:

@@ -1,6 +1,5 @@
 """`stakes decide`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +23,6 @@ app = App(
         "stakes decide --members big.nc --reduce 50 --cost imbalance:short=10,long=1,upper=150",
     ),
 )
-
-_GRIDS = (".nc", ".nc4")
 
 
 @app.default
@@ -65,16 +62,12 @@ def decide(
     last: Annotated[
         bool, Parameter(help="decide for the newest time only, or the last row", negative="", show_default=False)
     ] = False,
-    out: Annotated[
-        Path | None,
-        Parameter(help="write to this file, .csv or .parquet; or .nc, of members in a NetCDF file"),
-    ] = None,
+    out: Annotated[Path | None, Parameter(help="write to this file, .csv or .parquet")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
 ) -> None:
     from stakes.cli.output import (
-        TABLE_FILES,
         print_json,
         print_notes,
         print_or_write_table,
@@ -82,7 +75,7 @@ def decide(
         require_writable,
     )
 
-    require_writable(out, force, (*TABLE_FILES, *_GRIDS), inputs=(newdata, files.members))
+    require_writable(out, force, inputs=(newdata, files.members))
     require_writable(scenarios, force, inputs=(newdata, files.members, out))
     if dependence is not None and files.members is None:
         raise SettingError("--dependence needs --members, of quantiles")
@@ -92,11 +85,6 @@ def decide(
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
-    if out is not None and out.name.lower().endswith(_GRIDS):
-        others = (folder, target, reduce, dependence) != (None,) * 4 or last
-        print_notes(_write_grid(files, cost, levels, out, others), quiet)
-        print_json({"out": str(out)}) if json else print_text(str(out))
-        return
     if files.members is None:
         if folder is None or newdata is None:
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
@@ -132,21 +120,3 @@ def _cost(words: str | None) -> "CostSpec":
     if words is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
     return CostSpec.parse(words)
-
-
-def _write_grid(
-    files: flag.EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool
-) -> tuple[str, ...]:
-    """The decisions of a gridded file, as one; sentences for the user are returned."""
-    from stakes.data.tables.files import is_dataset
-    from stakes.data.tables.gridded_files import write_netcdf
-    from stakes.workflows.decide import decide_grid
-
-    if files.members is None or not is_dataset(files.members) or others or files.sites not in ("together", "each"):
-        raise SettingError(
-            f"decisions are written to a NetCDF file, {str(out)!r}, where --members is one, for all its cases "
-            "and members; any other to .csv or .parquet"
-        )
-    decided, notes = decide_grid(files.members, files.format, _cost(cost), levels)
-    write_netcdf(decided, out)
-    return notes

@@ -433,10 +433,10 @@ class _RecalibrateFlags:
 
     def _file(self, columns_are_said: bool) -> Path | None:
         """The file that --forecast names; None where it names columns."""
-        from stakes.data.tables.files import TABLES, is_dataset
+        from stakes.data.tables.files import TABLES, is_gridded
 
         path = Path(self.forecast)
-        if isfile(path) or is_dataset(path) or self.forecast.lower().endswith(TABLES):
+        if isfile(path) or is_gridded(path) or self.forecast.lower().endswith(TABLES):
             return path
         if columns_are_said:
             raise SettingError(f"--columns are those of a file of forecasts, and there is no file {self.forecast!r}")

@@ -15,10 +15,8 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, user_cost_errors
 from stakes.costs.parameter_column import RangedParameter, ranged_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.data.forecasts.layout import ForecastFormat
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table, write_table
-from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import DataQuality, TableCases, TableLayout, left_out_notes
 from stakes.data.tables.time_axis import Times
 from stakes.errors import CostError, SettingError, TableError, did_you_mean
@@ -28,8 +26,6 @@ from stakes.scores.member_reduction import ReducedMembers, reduce_members
 from stakes.text import number_text
 
 if TYPE_CHECKING:
-    from xarray import Dataset
-
     from stakes.artifacts.fits import AboutFit, Bundle
     from stakes.artifacts.folder import FittedSpan
     from stakes.artifacts.recalibrations import Recalibration
@@ -246,32 +242,6 @@ def table_notes(known: "AboutFit", layout: TableLayout, table: pd.DataFrame, qua
         *left_out_notes(quality),
         *unlike_fit_notes(known, layout, quality),
     )
-
-
-def decide_grid(
-    path: Path, layout: ForecastFormat, spec: CostSpec, levels: Sequence[float]
-) -> "tuple[Dataset, tuple[str, ...]]":
-    """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user."""
-    from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
-    from stakes.data.outcome_bounds import written_pair
-    from stakes.forecasting.array_decisions import decide_array
-
-    bounds, together = written_pair(layout.outcome_bounds), not layout.each_site
-    with open_dataset(str(path)) as dataset:
-        name, cost = repr(str(path)), spec.build()
-        array, member = forecast_array(dataset, name, layout, path)
-        along = site_dimension(array, member, name, layout.site) if together else None
-        if along is None and together:
-            require_parts(array, member, name, cost)
-        notes: tuple[str, ...] = ()
-        if along is not None:
-            array, sites, notes = sites_by_number(array, along, name, layout)
-            notes += tuple(spec.outcome_notes(cost, sites))
-        with user_cost_errors(cost):
-            decided = decide_array(
-                array.load(), cost, levels, member=member, site=along, tails=layout.tails, bounds=bounds
-            )
-        return decided, notes
 
 
 def decide_members(

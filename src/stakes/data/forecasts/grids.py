@@ -1,4 +1,4 @@
-"""The members, or quantiles, in a NetCDF or GRIB file or a Zarr store: a variable along members or levels."""
+"""The members, or quantiles, in a NetCDF file or a Zarr store: a variable along members or levels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +12,10 @@ from stakes.costs.cost import action_parts, vector_cost
 from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.layout import ForecastFormat, GridPoint
-from stakes.data.forecasts.tables import ROW, ForecastValues, number_order_note, require_once
+from stakes.data.forecasts.tables import ROW, ForecastValues, require_once
 from stakes.data.tables.gridded_files import require_unpackable
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
-from stakes.text import number_order
 
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
@@ -67,7 +66,7 @@ def array_forecast(
     require_once(index, name)
     values = values.reshape(len(index), *values.shape[-2:])
     targets = _site_names(array, site, plain, name) if values.shape[2] > 1 else [str(array.name)]
-    by_run = _VALID in array.coords  # as in GRIB files, whose `time` is that of the run
+    by_run = _VALID in array.coords  # as in files made of GRIB, whose `time` is that of the run
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
     forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
@@ -82,20 +81,6 @@ def site_dimension(array: "DataArray", number: str, name: str, wanted: str | Non
         hint = did_you_mean(wanted, others) if others else "there is none"
         raise TableError(f"variable {array.name!r} of {name} has no dimension {wanted!r} for --site; {hint}")
     return wanted or next((dim for dim in others if dim in _SITES), None)
-
-
-def sites_by_number(
-    array: "DataArray", site: str, name: str, layout: ForecastFormat
-) -> "tuple[DataArray, list[str], tuple[str, ...]]":
-    """The variable with its sites in the order of the numbers by which they differ, their names, and a
-    note about it.
-    """
-    names = _site_names(array, site, layout.site is not None or site == _VARIABLE, name)
-    order = None if layout.point or site == _VARIABLE else number_order(names)
-    if order is None:
-        return array, names, ()
-    names = [names[place] for place in order]
-    return array.isel({site: order}), names, (number_order_note(names),)
 
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:

@@ -47,7 +47,7 @@ from stakes.data.forecasts.tables import (
 )
 from stakes.data.outcome_bounds import given_bounds, outcome_bounds, within, written_pair
 from stakes.data.tables.columns import column_numbers, column_times, numeric_columns, require_columns
-from stakes.data.tables.files import CsvOptions, is_dataset, read_table
+from stakes.data.tables.files import CsvOptions, is_gridded, read_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import SettingError, StakesError, TableError, did_you_mean, listed, names_text, nearest_hint
 from stakes.text import label_numbers, number_text
@@ -195,7 +195,7 @@ class _File(NamedTuple):
 
 def _opened(path: Path, layout: ForecastLayout, csv: CsvOptions) -> _File:
     path = Path(path)
-    table = None if is_dataset(path) else read_table(path, site_keys(layout.site), **csv)
+    table = None if is_gridded(path) else read_table(path, site_keys(layout.site), **csv)
     return _File(path, repr(str(path)), table)
 
 

@@ -336,11 +336,11 @@ _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 TABLES = (*_TEXT, *PARQUET)
 """How the names of tables in files end."""
 
-GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
-"""How the names of NetCDF files and Zarr stores end."""
-
 GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
-"""How the names of GRIB files end."""
+"""How the names of GRIB files end, which are refused with a way on."""
+
+GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr", *GRIB)
+"""How the names of gridded files end."""
 
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
@@ -355,13 +355,8 @@ def read_flat_file(path: Path, keys: Collection[str] = (), **csv: Unpack[CsvOpti
 
 
 def is_gridded(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file or a Zarr store."""
+    """Whether the name is that of a gridded file."""
     return str(path).rstrip("/").lower().endswith(GRIDDED)
-
-
-def is_dataset(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file."""
-    return is_gridded(path) or str(path).lower().endswith(GRIB)
 
 
 def file_suffix(path: Path) -> str:

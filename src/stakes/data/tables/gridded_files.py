@@ -1,4 +1,4 @@
-"""NetCDF, Zarr and GRIB files as xarray Datasets and as time series, or one sentence about what is wrong with them."""
+"""NetCDF files and Zarr stores as xarray Datasets and as time series, or one sentence about what is wrong with them."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -18,68 +18,12 @@ from stakes.data.tables.columns import column_times, numeric_columns
 from stakes.data.tables.files import GRIB, TABLES, read_flat_file
 from stakes.data.tables.time_axis import Times, check_regular, to_utc
 from stakes.errors import NetCDFError, SeriesError, one_line
-from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
+from stakes.files import is_pipe_or_device, unpacked_limit
 
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
 
 Floats = NDArray[np.float64]
-_MEMBER = "number"
-
-
-def read_grib(path: str) -> "Dataset":
-    """The variables of a GRIB file; the control member, which is a kind of its own there, is one more member.
-
-    No index file is written beside it, and a file that is cut short is refused.
-    """
-    try:
-        with open(path, "rb"):
-            pass
-    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
-        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
-    try:
-        cfgrib = import_module("cfgrib")
-    except ImportError as error:
-        raise NetCDFError(f'{path!r} can only be read with cfgrib; pip install "stakes[grib]"') from error
-    options = {"indexpath": "", "errors": "raise"}
-    try:
-        parts = cfgrib.open_datasets(path, backend_kwargs=options, decode_timedelta=False)
-    except Exception as error:  # which ones damaged content can provoke is not documented
-        raise NetCDFError(f"{path!r} cannot be read as GRIB: {one_line(error)}") from error
-    if not parts:
-        raise NetCDFError(f"{path!r} holds no GRIB message")
-    return _joined(parts, path)
-
-
-def _joined(parts: "list[Dataset]", path: str) -> "Dataset":
-    """The variables of all parts, which differ in what a Dataset has once, such as control and perturbed members."""
-    if len(parts) == 1:
-        return parts[0]
-    from xarray import Dataset
-
-    names = dict.fromkeys(str(name) for part in parts for name in part.data_vars)
-    return Dataset(
-        {name: _all_members([part[name] for part in parts if name in part.data_vars], path) for name in names}
-    )
-
-
-def _all_members(arrays: "list[DataArray]", path: str) -> "DataArray":
-    from xarray import concat
-
-    if len(arrays) == 1:
-        return arrays[0]
-    if not all(_MEMBER in array.coords for array in arrays):
-        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds, such as levels; keep one of them")
-    widened = [array if _MEMBER in array.dims else array.expand_dims(_MEMBER) for array in arrays]
-    try:
-        joined = concat(widened, _MEMBER, coords="minimal", compat="override", join="exact")
-    except ValueError as error:
-        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds: {one_line(error)}") from error
-    if not joined.indexes[_MEMBER].is_unique:
-        raise NetCDFError(
-            f"{path!r} holds {arrays[0].name!r} of several kinds, with the same members; keep one of them"
-        )
-    return joined.sortby(_MEMBER)
 
 
 SPEEDS = ("ws10", "si10", "10si", "w10")
@@ -104,7 +48,7 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
     elif is_pipe_or_device(path):
         raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")
     elif path.lower().endswith(GRIB):
-        dataset = read_grib(path)
+        raise NetCDFError(f"{path!r} is a GRIB file; make a NetCDF file of it: cfgrib to_netcdf {path} -o members.nc")
     else:
         engine = _engine(path)
         if engine == "h5netcdf":
@@ -113,11 +57,6 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
         dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
     with dataset:
         yield dataset
-
-
-def write_netcdf(dataset: "Dataset", path: Path) -> None:
-    """Write a dataset to a NetCDF file, atomically."""
-    write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
 
 
 def require_unpackable(array: "DataArray", path: Path | None) -> None:
