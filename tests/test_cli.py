@@ -24,7 +24,7 @@ def python(*words: str) -> str:
 
 
 COMMANDS = "fit decide evaluate recalibrate monitor report check-cost backtest refit serve demo"
-COMMANDS += " resume data value implied-cost"
+COMMANDS += " data value implied-cost"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 
 
@@ -67,9 +67,8 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], ["fit", "resume", "--help", "--version"]),
-        (["--help"], ["fit", "resume", "--help", "--version"]),
-        (["resume", "--help"], ["FOLDER", "--device", "--quiet"]),
+        ([], ["fit", "backtest", "--help", "--version"]),
+        (["--help"], ["fit", "backtest", "--help", "--version"]),
         (
             ["fit", "--help"],
             ["DATA", "--target", "--cost", "--baseline-action", "stakes fit load.csv"],
@@ -91,10 +90,6 @@ def test_help_names_what_there_is(words: list[str], expected: list[str]) -> None
 
 WRONG_WORDS = [
     (["fti", "a.csv"], 'Unknown command "fti". Did you mean "fit"?'),
-    (["resume"], "FOLDER"),
-    (["resume", "nowhere"], "nowhere is neither the folder of a fit nor that of a backtest"),
-    (["resume", ".", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
-    (["resume", ".", "--seed", "3"], "--seed"),
 ]
 
 

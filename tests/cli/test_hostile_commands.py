@@ -70,7 +70,7 @@ def test_changed_bundles(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise fit.InterruptedTraining("training is left out here")
 
     monkeypatch.setattr(fit, "_trained", no_training)
-    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)  # by `resume`, where there is none yet
+    monkeypatch.setattr(fit, "write_comparison", lambda *_: None)
     changes = list(bundle_changes(base / "fit", seed=0))
     for place, (name, change) in enumerate(itertools.islice(changes, 0, None, len(changes) // 12)):
         copy = tmp_path / str(place) / "fit"

@@ -589,7 +589,7 @@ def fit_resumed(probed: Probed) -> None:
     """A fit that was interrupted and goes on, and a backtest."""
     words = ("--cost", _COST, "--decision-weight", "0.5", "--base", "none", *_WITHOUT_POLICY, "--out", "stopped")
     probed.interrupted("stopped/fit.json", "fit", *_FIT, *words, "--epochs", "200", *_SMALL, after=1.0)
-    probed.command("resume", "stopped", "--quiet", "--device", "cpu")
+    probed.command("fit", *_FIT, *words, "--epochs", "200", *_SMALL)
     words = ("--cost", _COST, "--model", "linear", "--origins", "2", "--out", "backtest")
     probed.command("backtest", *_FIT, *words, *_SMALL, "--json")
 

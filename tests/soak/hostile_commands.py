@@ -3,7 +3,7 @@
     python tests/soak/hostile_commands.py [--tables 1500] [--bundles 1500] [--seed 0] [--jobs 1] [--minutes M]
 
 Every table goes to `decide`, `evaluate`, `check-cost` and `fit`, every changed bundle to `decide`, `evaluate`,
-`report`, `refit` and `resume`. The commands run in a fork of this process, which is killed where it takes too long.
+`report` and `refit`. The commands run in a fork of this process, which is killed where it takes too long.
 Training takes as long as its settings say, whatever the input: that of changed bundles is left out. Several jobs take
 the seeds in turn, each in a folder of its own; when the minutes are over, no further input is begun.
 """
@@ -204,7 +204,6 @@ def bundle_commands(folder: Path, base: Path) -> Iterator[list[str]]:
     yield ["evaluate", str(folder), table, "--quiet"]
     yield ["report", str(folder)]
     yield again
-    yield ["resume", str(folder), *here]
 
 
 Input = tuple[str, int, Callable[[], object], Iterator[list[str]]]  # its name, its bytes, how it is made, what follows

@@ -121,15 +121,14 @@ def test_without_a_lead_the_parts_touch() -> None:
 
 
 @pytest.mark.usefixtures("no_report")
-@pytest.mark.parametrize("again", [WORDS, ["resume", "out"]], ids=lambda words: words[0])
-def test_a_finished_origin_is_not_fitted_again(fits: Fits, again: list[str]) -> None:
+def test_a_finished_origin_is_not_fitted_again(fits: Fits) -> None:
     fits.until = 2
     code, output, errors = called(*WORDS)
     assert (code, output) == (130, "")
-    assert errors.splitlines()[-1].endswith("`stakes resume out` goes on")
+    assert errors.splitlines()[-1].endswith("the same command goes on from there")
     before = Path("out/origin-2.csv").read_bytes()
     fits.until = 100
-    assert called(*again)[0] == 0
+    assert called(*WORDS)[0] == 0
     assert len(fits) == 3
     assert Path("out/origin-2.csv").read_bytes() == before
     assert called(*WORDS, "--quiet")[2] == ""
@@ -181,7 +180,7 @@ def test_a_folder_with_something_else_is_refused(fits: Fits) -> None:
 def test_settings_that_cannot_be_read(content: str) -> None:
     Path("out").mkdir()
     Path("out/backtest.json").write_text(content)
-    complaint("resume", "out")
+    complaint(*WORDS)
 
 
 @pytest.mark.usefixtures("no_report")
@@ -210,8 +209,7 @@ def test_an_own_cost_is_given_again(fits: Fits, monkeypatch: pytest.MonkeyPatch)
     fits.until = 1
     assert called(*words, "--quiet")[0] == 130
     fits.until = 100
-    assert complaint("resume", "out").endswith(f"as in --cost PATH/{own}")
-    resumed = called("resume", "out", "--cost", own, "--quiet")
+    resumed = called(*words, "--quiet")
     assert resumed == called(*words, "--quiet")  # the same table and sentences
     assert resumed[0] == 0
     assert resumed[1].count("\n") > 4

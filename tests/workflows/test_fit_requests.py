@@ -1,4 +1,4 @@
-"""What `fit`, `refit` and `resume` ask for, without any training."""
+"""What `fit` and `refit` ask for, without any training."""
 
 import json
 from dataclasses import replace
@@ -160,24 +160,9 @@ def test_no_unit_makes_a_cost_one_of_a_file(asked: list[Any]) -> None:
     old_fit()
     record = CostSpec.parse(COST).record() | {"unit": "evil.py:run"}
     write_json(Path("old/fit.json"), {"request": to_plain(REQUEST), "sha256": "0", "cost": record})
-    for words in (["refit", "old", "new.csv", "--out", "new"], ["resume", "old"]):
-        assert complaint(*words).endswith("the cost imbalance names a file of code")
+    said = complaint("refit", "old", "new.csv", "--out", "new")
+    assert said.endswith("the cost imbalance names a file of code")
     assert asked == []
-
-
-def test_resume(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    old_fit()
-    executions = []
-
-    def resumed(folder: Path, execution: Execution, cost: str | None) -> FitResult:
-        executions.append((folder, execution, cost))
-        return FitResult(folder, pd.DataFrame(), (), 0.3)
-
-    monkeypatch.setattr(fit, "resume_fit", resumed)
-    assert called("resume", "old", "--device", "cpu", "--workers", "3") == (0, "old\n", "")
-    assert called("resume", "old", "--cost", "costs.py:mine")[0] == 0
-    assert executions == [(Path("old"), Execution("cpu", 3), None), (Path("old"), Execution(), "costs.py:mine")]
-    assert "is neither the folder of a fit" in complaint("resume", "elsewhere", "--cost", "costs.py:mine")
 
 
 def test_a_process_of_its_own() -> None:

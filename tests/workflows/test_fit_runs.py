@@ -1,4 +1,4 @@
-"""`fit`, `refit`, `resume`, `report` and `evaluate` as they really run: a user's own cost, and very little training."""
+"""`fit`, `refit`, `report` and `evaluate` as they really run: a user's own cost, and very little training."""
 
 import json
 import shutil
@@ -155,16 +155,9 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
         patched.setattr(fit, "stop_on_interrupt", interrupted_after(1))
         code, output, errors = called(*FIT, "--out", "new")
     assert (code, output) == (130, "")
-    assert "`stakes resume new` goes on from there" in errors
+    assert "the same command goes on from there" in errors
     assert any(Path("new/checkpoints").rglob("*.safetensors"))
-    assert complaint("resume", "new").endswith(f"as in --cost PATH/{COST}")
-    assert "must be that of the fit" in complaint("resume", "new", "--cost", "costs.py:paid:lower=0,upper=30")
-    assert "must be that of the fit" in complaint("resume", "new", "--cost", "shortfall:penalty=5")
-    Path("other").mkdir()
-    Path("other/costs.py").write_text(f"{OWN}raise SystemExit('executed')\n")
-    said = complaint("resume", "new", "--cost", "other/costs.py:paid:lower=0,upper=20")
-    assert "'costs.py:paid' has changed since the fit" in said
-    resumed = called("resume", "new", "--cost", "costs.py:paid:lower=0,upper=20", *HERE)
+    resumed = called(*FIT, "--out", "new")
     assert resumed == called(*FIT, "--out", "new")  # the same table and sentences
     assert resumed[0] == 0
     assert "climatology_cost" in resumed[1]
@@ -179,7 +172,7 @@ def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pyte
         assert called(*FIT, "--out", "new")[0] == 130
         assert any(Path("new/checkpoints/service").rglob("*.safetensors"))
         assert not Path("new/bundle.json").exists()
-    assert called("resume", "new", "--cost", COST, *HERE)[0] == 0
+    assert called(*FIT, "--out", "new")[0] == 0
     assert not Path("new/checkpoints").exists()
     for name, sha256 in read_manifest(Path("old")).files.items():
         if name == WEIGHTS or name.startswith("evaluation/"):

@@ -124,7 +124,7 @@ def test_an_interrupted_fit_selects_the_same(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patched:
         patched.setattr(fit, "stop_on_interrupt", stopping)
         assert called(*FIT, "--out", "new")[0] == 130
-    code, output, _ = called("resume", "new", *HERE)
+    code, output, _ = called(*FIT, "--out", "new")
     assert (code, output.replace("new", "old")) == (0, Path("said.txt").read_text())
     for name in ("selection.json", "weights.safetensors"):
         assert read_manifest(Path("new")).files[name] == read_manifest(Path("old")).files[name]

@@ -194,7 +194,7 @@ def _why_there_is_none(folder: Path) -> str:
     if not folder.is_dir():
         return f"there is no folder {folder} with a fit"
     if (folder / "fit.json").is_file():
-        return f"the fit in {folder} has not finished; `stakes resume {folder}` goes on with it"
+        return f"the fit in {folder} has not finished; the same `stakes fit` command goes on with it"
     return f"{folder} holds neither a fit nor a recalibration: there is no {MANIFEST}, or its saving was interrupted"
 
 

@@ -33,7 +33,6 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "backtest": "Fit and judge as time goes on: at each origin on all cases before it, judged on those up to the "
         "next. A second start goes on where the first was interrupted.",
         "refit": "Fit the same again, layout, cost and settings, to new data.",
-        "resume": "Go on with a fit or a backtest that was interrupted.",
         "serve": "Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra "
         "`serve`.",
         "demo": "Decisions on three real records, from tables to reports. Two minutes on two cores.",

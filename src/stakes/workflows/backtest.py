@@ -12,7 +12,6 @@ import pandas as pd
 import stakes
 from stakes.argument_checks import require_count
 from stakes.console import StatusLines
-from stakes.cost_spec.spec import cost_again
 from stakes.costs.cost import user_cost_errors
 from stakes.data.tables.files import read_table, write_table
 from stakes.data.tables.layout import TableCases
@@ -23,10 +22,10 @@ from stakes.json_values import json_value
 from stakes.reports.comparison import Comparison, comparison_of_backtest
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences
-from stakes.settings import from_plain, to_plain
+from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_forecast
-from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
+from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, request_record
 
 SETTINGS = "backtest.json"
 _SHOWN: tuple[str, ...] = (
@@ -93,13 +92,6 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     return result
 
 
-def resume_backtest(folder: Path, execution: Execution, cost: str | None = None) -> Backtest:
-    """Go on with a backtest that was interrupted."""
-    request, kept, record = read_request(folder / SETTINGS)
-    origins = from_plain(int, record.get("origins"), "origins")
-    return run_backtest(replace(request, cost=cost_again(kept, cost)), folder, origins, execution)
-
-
 def _comparison(cases: pd.DataFrame, origins: pd.DataFrame, inputs: FitInputs, record: dict[str, Any]) -> Comparison:
     """What the report tells of."""
     request = {name: value for name, value in record["request"].items() if name not in ("data", "cost", "layout")}
@@ -144,13 +136,13 @@ def _origin(
     if not file.exists():
         fitted, later = inputs.known_at(rows[0]), inputs.cases.rows(slice(*rows))
         say(f"origin {place}: fitting on {len(fitted)} cases, judging on {len(later)}")
-        write_table(_judged(inputs, fitted, later, checkpoints, out, execution), file)
+        write_table(_judged(inputs, fitted, later, checkpoints, execution), file)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return read_table(file)
 
 
 def _judged(
-    inputs: FitInputs, fitted: TableCases, later: TableCases, checkpoints: Path, out: Path, execution: Execution
+    inputs: FitInputs, fitted: TableCases, later: TableCases, checkpoints: Path, execution: Execution
 ) -> pd.DataFrame:
     forecaster = inputs.forecaster(execution)
     with stop_on_interrupt() as stop:
@@ -158,9 +150,7 @@ def _judged(
             features, outcomes = fitted.feature_table, fitted.outcome_table
             forecaster.fit(features, outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining(
-                f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"
-            ) from None
+            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there") from None
     metrics = judge_forecast(forecaster.forecast_, later).metrics
     if metrics.weight_0 is None:  # it was chosen
         metrics = replace(metrics, weight_0=metrics.chosen)

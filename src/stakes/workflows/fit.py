@@ -113,12 +113,6 @@ def run_fit(request: FitRequest, out: Path, execution: Execution) -> FitResult:
         return _fit(inputs, out, execution, say)
 
 
-def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> FitResult:
-    """Go on with a fit that was interrupted, with the data it was asked for."""
-    request, kept, _ = read_request(folder / FIT)
-    return run_fit(replace(request, cost=cost_again(kept, cost)), folder, execution)
-
-
 def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> FitResult:
     cases, test = inputs.split
     forecaster = inputs.forecaster(execution)
@@ -197,9 +191,7 @@ def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out
         try:
             fit(cases.feature_table, cases.outcome_table, times=cases.times, checkpoints=out / checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining(
-                f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on from there"
-            ) from None
+            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there") from None
 
 
 def _about(
