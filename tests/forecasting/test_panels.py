@@ -171,6 +171,26 @@ def test_past_and_coming_times_of_several_leads() -> None:
     assert every["date"].min() == pd.Timestamp("2024-01-01") + pd.Timedelta(days=9)  # a week and two days of history
 
 
+def test_a_gap_at_the_end_loses_no_order_and_a_series_that_has_ended_gets_none(fitted: PanelForecaster) -> None:
+    table = sales()
+    newest = table["date"].max()
+    gap = (table["shop"] == "s2") & (table["date"] > newest - pd.Timedelta(days=3))
+    ended = (table["shop"] == "s4") & (table["date"] > newest - pd.Timedelta(days=8))
+    ahead = table[(table["date"] == newest) & (table["shop"] == "s0")].assign(date=newest + pd.Timedelta(days=1))
+    orders = fitted.decide(pd.concat([table[~gap & ~ended], ahead.assign(demand=np.nan)]), last=True)
+    assert sorted(set(orders["shop"])) == ["s0", "s1", "s2", "s3", "s5"]
+    assert "2 of 12 series have ended" in " ".join(fitted.notes_)
+
+
+def test_times_between_the_newest_report_and_the_issue_time_move_all_leads() -> None:
+    table = sales(3)
+    fit = _fit(table, leads=["1d", "2d"], lags=["2d", "6d"], reported_after="2d")
+    orders = fit.decide(table, last=True)
+    newest = table["date"].max()
+    assert sorted((orders["date"] - newest).dt.days.unique()) == [3, 4]
+    assert len(orders) == 12
+
+
 def test_what_is_new_is_said_and_decided_for(fitted: PanelForecaster) -> None:
     table = sales()
     ahead = table[table["date"] == table["date"].max()]
@@ -384,6 +404,7 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
         assert said in capsys.readouterr().err
     cases = tmp_path / "cases.csv"
     assert main(["evaluate", folder, data, "--cases", str(cases), "--json"]) == 0
+    assert "cases were part of the fit" in capsys.readouterr().err
     assert set(pd.read_csv(cases)["series"]) == {"s0/bread", "s0/cake", "s1/bread", "s1/cake"}
     dear = ["decide", folder, data, "--cost", "newsvendor:underage=99,overage=1", "--last", "--json"]
     assert main(dear) == 0

@@ -13,6 +13,7 @@ from stakes.artifacts.folder import (
     STATE,
     WEIGHTS,
     DataFingerprint,
+    FittedSpan,
     Manifest,
     SavedFolder,
     checked_words,
@@ -59,6 +60,7 @@ class AboutPanel:
     policies: tuple[PolicyCost, ...] = ()
     sentences: tuple[str, ...] = ()
     today: str = ""
+    fitted: FittedSpan | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

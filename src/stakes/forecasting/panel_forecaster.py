@@ -161,6 +161,7 @@ class PanelForecaster:
         fitted_: The forecast that decides, fitted to all rows.
         newest_: The rows of every series that its next decision needs; None where these are very many.
         evaluation_: What the decisions were worth on the last part of the time, which that fit had not seen.
+        learned_: The first and the last time whose outcomes the forecast has learned from.
 
     >>> import numpy as np, pandas as pd, stakes
     >>> days = pd.date_range("2024-01-01", periods=120)
@@ -218,6 +219,7 @@ class PanelForecaster:
         self.fitted_: FittedPanel | None = None
         self.evaluation_: PanelEvaluation | None = None
         self.newest_: pd.DataFrame | None = None
+        self.learned_: tuple[str, str] | None = None
         self.notes_: tuple[str, ...] = ()
 
     @classmethod
@@ -232,6 +234,7 @@ class PanelForecaster:
         own = cls.__new__(cls)
         own.cost, own.settings, own.layout = cost, PanelSettings(members=fitted.state.members), {}
         own.layout_, own.fitted_, own.evaluation_, own.newest_, own.notes_ = layout, fitted, None, None, ()
+        own.learned_ = None
         return own
 
     def fit(self, table: Any, *, hold_test: bool = False, say: Callable[[str], None] = lambda _: None) -> Self:
@@ -249,8 +252,7 @@ class PanelForecaster:
             raise TableError(f"the table has no outcome: column {layout.target!r} is absent or empty")
         begin, end = panel.first_with_history, panel.last + 1
         cut = end - max(1, round(self.settings.test_fraction * (end - begin)))
-        lead = panel.most_lead + panel.delay
-        seen = panel.without_outcomes(cut - lead + 1)
+        seen = panel.without_outcomes(cut - panel.horizon + 1)
         candidates = select_candidate(seen, self.cost, self.settings, cut, say)
         fitted = train_panel(seen, self.cost, self.settings, cut, candidates, say)
         self.layout_, self.fitted_ = replace(panel.layout, step=panel.step / 3600), fitted
@@ -259,6 +261,8 @@ class PanelForecaster:
         if not hold_test:
             say("training on all of the time, that to judge by included, for service")
             self.fitted_ = train_panel(panel, self.cost, self.settings, end, candidates, say)
+        first, last = panel.times(np.array([begin, cut - panel.horizon if hold_test else panel.newest_outcome]))
+        self.learned_ = str(first), str(last)
         return self
 
     def decide(self, table: Any, *, last: bool = False, quantiles: Sequence[float] = ()) -> pd.DataFrame:
@@ -277,7 +281,7 @@ class PanelForecaster:
         Args:
             table: Rows of the series, with their outcomes.
         """
-        panel = self.read(table)
+        panel = self._read(table)
         first = panel.history if panel.history < panel.last else panel.first_with_history
         return self._evaluated(panel, first, panel.last + 1)
 
@@ -287,9 +291,7 @@ class PanelForecaster:
         Args:
             table: As for `decide`.
         """
-        fitted, layout = self._fitted
-        panel = Panel.read(table, layout, fitted.state.scale.levels)
-        self._check(panel)
+        panel, layout = self._read(table), self._fitted[1]
         if layout.known and panel.last <= panel.newest_outcome:
             names = ", ".join(layout.known)
             self.notes_ += (f"no row comes after the newest outcome: {names} are unknown at the times after it",)
@@ -313,7 +315,7 @@ class PanelForecaster:
         keys, found = fitted.places(panel.key_texts()), 0
         batches = [slice(0, panel.count)] if joint else panel.batches()
         for some in batches:
-            cases = panel.cases(some, fitted.state.scale, first, panel.last + 1 + panel.most_lead, upcoming=True)
+            cases = panel.cases(some, fitted.state.scale, first, panel.last + 1 + panel.horizon, upcoming=True)
             if last:
                 cases = cases.rows(cases.step - cases.lead == newest + panel.delay)
             if not len(cases):
@@ -398,6 +400,12 @@ class PanelForecaster:
         cases_table = pd.concat(parts, ignore_index=True)
         sizes = pd.qcut(cases_table["level"].rank(method="first"), 4, labels=["smallest", "small", "large", "largest"])
         return PanelEvaluation(cases_table.assign(size=sizes.astype(str)), self.cost.unit)
+
+    def _read(self, table: Any) -> Panel:
+        fitted, layout = self._fitted
+        panel = Panel.read(table, layout, fitted.state.scale.levels)
+        self._check(panel)
+        return panel
 
     def _check(self, panel: Panel) -> None:
         panel.parameter_trouble()

@@ -321,8 +321,7 @@ def select_candidate(
     judged_by = judging_spec(spec)
     steps = np.unique(cases.step)
     split = int(steps[round((1 - settings.validation_fraction) * (len(steps) - 1))])
-    lead = panel.most_lead + panel.delay
-    before, after = cases.rows(cases.step <= split - lead), cases.rows(cases.step > split)
+    before, after = cases.rows(cases.step <= split - panel.horizon), cases.rows(cases.step > split)
     if len(after) > _JUDGED:
         after = after.rows(np.random.default_rng(settings.seed).permutation(len(after))[:_JUDGED])
     kinds: tuple[PanelModel, ...] = (settings.model,) if settings.model != "auto" else ("level", "linear", "trees")

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stakes.artifacts.folder import DataFingerprint, record_file
+from stakes.artifacts.folder import DataFingerprint, FittedSpan, record_file
 from stakes.artifacts.panels import NEWEST, AboutPanel, PanelFit, PolicyCost, save_panel
 from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec
@@ -24,7 +24,7 @@ from stakes.forecasting.panels import PanelSettings
 from stakes.reports.panel import write_panel_report
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text
-from stakes.workflows.decide import DecidedCases
+from stakes.workflows.decide import DecidedCases, overlap_notes
 
 EVALUATION = "evaluation"
 
@@ -92,6 +92,7 @@ def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Pane
             policies=_policies(evaluation),
             sentences=sentences,
             today=layout.baseline_action or "",
+            fitted=None if forecaster.learned_ is None else FittedSpan(fitted.state.trained, *forecaster.learned_),
         )
         save_panel(out, forecaster, about)
         folder = out / EVALUATION
@@ -153,8 +154,11 @@ def decide_panel(
 
 def evaluate_panel(fit: PanelFit, data: Path) -> PanelEvaluation:
     """What the decisions of a fit were worth where outcomes are known."""
-    evaluation = fit.forecaster.evaluate(data)
-    return replace(evaluation, notes=(*fit.notes, *fit.forecaster.notes_))
+    evaluation, fitted = fit.forecaster.evaluate(data), fit.about.fitted
+    times = evaluation.cases["time"].to_numpy()
+    same = fit.about.data.sha256 == _digest(data)
+    overlap = () if fitted is None else overlap_notes(fitted, times, len(times), same)
+    return replace(evaluation, notes=(*fit.notes, *fit.forecaster.notes_, *overlap))
 
 
 def _uncertified(doubtful: int, count: int) -> tuple[str, ...]:

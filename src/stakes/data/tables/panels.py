@@ -31,6 +31,7 @@ _MOST_STEPS = 2_000_000  # from the first time of a table to its last
 _CELLS = 1 << 22  # of the dense values of the series that are worked on at once
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
+_QUIET = 7  # steps without a row, after which a series has ended
 
 
 @dataclass(frozen=True)
@@ -349,8 +350,7 @@ class Panel:
 
     def batches(self, cells: int = _CELLS) -> Iterator[slice]:
         """Stretches of series whose dense values are not more than so many cells."""
-        width = self.last + 1 + self.most_lead
-        size = max(1, cells // width)
+        size = max(1, cells // (self.last + 1 + self.horizon))
         for first in range(0, self.count, size):
             yield slice(first, min(first + size, self.count))
 
@@ -358,6 +358,17 @@ class Panel:
     def most_lead(self) -> int:
         """The steps of the longest lead."""
         return max(self._steps(self.layout.leads, "lead"))
+
+    @property
+    def horizon(self) -> int:
+        """How many steps after the newest outcome a target time may lie."""
+        return self.most_lead + self.delay
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """Whether each series has had no row for some steps, (S,)."""
+        ended: NDArray[np.bool_] = self.at[self.bounds[1:] - 1] < self.newest_outcome - _QUIET
+        return ended
 
     def _steps(self, hours: Sequence[float], what: str) -> list[int]:
         """Durations in steps."""
@@ -386,15 +397,15 @@ class Panel:
     ) -> PanelCases:
         """The cases of some series whose target times are in steps [first, end).
 
-        Those with an outcome; with `upcoming` every row that is not masked and issued when there were outcomes, and the
-        times after the last row that a lead reaches from there, of series that have not ended; `drawn` takes a share of
-        the rows at random.
+        Those with an outcome; with `upcoming` every row that is not masked and issued when there were outcomes, and all
+        times after the newest outcome that a lead reaches, of series that have not ended; `drawn` takes a share of the
+        rows at random.
         """
         lay = self.layout
         rows = slice(int(self.bounds[some.start]), int(self.bounds[some.stop]))
         series = np.repeat(np.arange(some.start, some.stop), np.diff(self.bounds[some.start : some.stop + 1]))
         at, target = self.at[rows].astype(np.int64), self.numbers[lay.target][rows]
-        count, width = some.stop - some.start, self.last + 1 + self.most_lead
+        count, width = some.stop - some.start, self.last + 1 + self.horizon
         row_of = np.full((count, width), -1, np.int32)
         row_of[series - some.start, at] = np.arange(len(at), dtype=np.int32)
         dense = np.full((count, width), np.nan, np.float32)
@@ -409,10 +420,10 @@ class Panel:
         leads = self._steps(lay.leads, "lead")
         parts = [(own, steps, np.full(len(own), lead, np.int64)) for lead in leads]
         if upcoming:
-            alive = self.at[self.bounds[some.start + 1 : some.stop + 1] - 1] >= self.newest_outcome - max(leads) + 1
-            places, newest = np.flatnonzero(alive), self.newest_outcome + self.delay
+            alive, newest = ~self.ended[some], self.newest_outcome
             for lead in leads:
-                for step in range(max(first, self.last + 1), min(end, newest + lead + 1)):
+                for step in range(max(first, newest + 1), min(end, newest + self.delay + lead + 1)):
+                    places = np.flatnonzero(alive & (row_of[:, step] < 0))
                     parts.append((places, np.full(len(places), step), np.full(len(places), lead)))
         own, steps, ahead = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.lexsort((ahead, steps, own))
@@ -432,7 +443,7 @@ class Panel:
         scale: PanelScale,
     ) -> PanelCases:
         """The cases (own, steps, lead), their values taken from the dense ones (series, steps)."""
-        lay, issue, reach = self.layout, steps - lead, self.reach - self.most_lead - self.delay
+        lay, issue, reach = self.layout, steps - lead, self.reach - self.horizon
         delay = self.delay
         valid = np.isfinite(dense)
         sums = _running(np.nan_to_num(dense))
@@ -505,7 +516,7 @@ class Panel:
         hours = self.step / 3600
         season, count = (_DAY, 4) if hours < _DAY else (_WEEK, 4) if hours < _WEEK else (364 * _DAY, 1)
         period = max(1, round(season / hours))
-        return period, count + -(-(self.most_lead + self.delay) // period) - 1
+        return period, count + -(-self.horizon // period) - 1
 
     @property
     def reach(self) -> int:
@@ -546,6 +557,10 @@ class Panel:
             f"{count_text(lost, 'row')} of {name!r} hold words that the fit has not seen"
             for name, lost in self.unseen.items()
         ]
+        if ended := int(self.ended.sum()):
+            notes.append(
+                f"{ended:,} of {self.count:,} series have ended, more than {_QUIET} times before the newest outcome"
+            )
         if new:
             notes.append(
                 f"{new:,} of {self.count:,} series have no outcome yet: their level is that of series like them"
