@@ -11,38 +11,33 @@ from stakes import __version__
 from stakes.console import complain, exit_code_of
 from stakes.errors import StakesWarning
 
-_DECISIONS = Group("From a table and a cost to decisions", sort_key=1)
 _COMMANDS: dict[Group | None, dict[str, str]] = {
-    _DECISIONS: {
-        "data": "Real records, which are inside the package.",
-        "fit": "Fit a forecaster to a table and a cost, and choose how much the decision weighs. A second start goes "
-        "on where the first was interrupted.",
-        "decide": "The action for every row: with a fitted forecaster and new data, or with an ensemble that you "
-        "already have.",
-        "evaluate": "What a fitted forecaster, or an ensemble that you already have, was worth where the outcomes are "
-        "known.",
-        "value": "For which costs a forecast is worth buying, and what it saves there, against another or climatology.",
-        "implied-cost": "Which price past actions behave as if they had, such as of being short against being long.",
-        "recalibrate": "Correct a forecast that somebody else makes, an ensemble, quantiles or single numbers, by its "
-        "own past errors, where that is expected to pay.",
-        "monitor": "Whether the errors of a recalibrated forecast have left what was learned; ends with exit code 3 "
-        "where they have. It may be asked as often as one likes.",
-        "report": "Write the report of a fit or a recalibration again: one HTML file that needs no network.",
-        "check-cost": "Whether a cost is fit for training, and where it will act: over the members of an ensemble, "
-        "the outcomes of a table, or, without either, draws where it makes a difference.",
-        "backtest": "Fit and judge as time goes on: at each origin on all cases before it, judged on those up to the "
-        "next. A second start goes on where the first was interrupted.",
-        "refit": "Fit the same again, layout, cost and settings, to new data.",
-        "serve": "Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra "
-        "`serve`.",
-        "demo": "Decisions on three real records, from tables to reports. Two minutes on two cores.",
+    Group("Forecast and decide", sort_key=1): {
+        "fit": "Fit a forecaster to a table and a cost. An interrupted fit resumes when the same command is repeated.",
+        "recalibrate": "Correct existing forecasts by their past errors where that is expected to lower the cost.",
+        "decide": "Recommend the best action for every row, from a fitted forecaster or from existing forecasts.",
+        "refit": "Repeat a fit or a recalibration on newer data.",
+        "serve": "Serve one fit, or two to compare, over HTTP with a web page. Needs the extra `serve`.",
+    },
+    Group("Evaluate", sort_key=2): {
+        "evaluate": "Evaluate forecasts and their decisions on cases with known outcomes.",
+        "value": "Show for which costs a forecast is worth buying, and what it saves.",
+        "backtest": "Fit and evaluate at successive times, each fit on earlier cases only. Repeat it to resume.",
+        "monitor": "Test whether forecast errors have drifted; exit code 3 if they have. Run it as often as you like.",
+        "report": "Write the HTML report of a fit or a recalibration again.",
+    },
+    Group("Costs and data", sort_key=3): {
+        "check-cost": "Check whether a cost is fit for training and where it has a gradient.",
+        "implied-cost": "Estimate the price that past actions imply.",
+        "data": "List and export the real records that come with the package.",
+        "demo": "Run three examples on real records, from table to report. Takes two minutes on two cores.",
     },
 }
 
 app = App(
     name="stakes",
     version=__version__,
-    help="Forecasts that know what is at stake: decision-aware training of sample-based generative models.",
+    help="Forecasts for decisions: train them on a cost, find the best action, and report what it was worth.",
     suppress_keyboard_interrupt=False,  # it would end without a word
 )
 for _group, _commands in _COMMANDS.items():

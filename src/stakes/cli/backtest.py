@@ -22,7 +22,7 @@ def backtest(
     *,
     flags: flag.FitFlags,
     out: flag.NewFolder,
-    origins: Annotated[int, flag.whole("parts of the last --test-fraction of the cases")] = 4,
+    origins: Annotated[int, flag.whole("number of parts into which the test cases are split", flag.SELECTION)] = 4,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,

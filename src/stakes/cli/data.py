@@ -15,7 +15,7 @@ _MOST_COLUMNS = 24  # listed for people
 
 @app.command(
     name="list",
-    help="Name, content, period, units and attribution of every record.",
+    help="List the records with content, period, units and attribution.",
     help_epilogue=examples("stakes data list", "stakes data list --json"),
 )
 def list_all(*, json: flag.Json = False) -> None:
@@ -27,14 +27,14 @@ def list_all(*, json: flag.Json = False) -> None:
 
 
 @app.command(
-    help="Write a record as a table with a column of times, UTC.",
+    help="Write a record as a table with a column of times in UTC.",
     help_epilogue=examples("stakes data export wind_north_sea --out wind.csv"),
 )
 def export(
-    name: Annotated[str, Parameter(help="of the record, as `stakes data list` has it")],
+    name: Annotated[str, Parameter(help="name of the record, from stakes data list")],
     /,
     *,
-    out: Annotated[Path, Parameter(help="file to write, .csv or .parquet")],
+    out: Annotated[Path, Parameter(group=flag.OUTPUT, help="write to this .csv or .parquet file")],
     force: flag.Force = False,
     json: flag.Json = False,
 ) -> None:

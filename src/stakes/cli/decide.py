@@ -36,33 +36,42 @@ def decide(
     target: Annotated[
         str | None,
         Parameter(
-            help="values of the members in a long table with several columns; or, with --dependence, past outcomes"
+            group=flag.FORECASTS,
+            help="value columns of a long table; with --dependence, the columns of past outcomes",
         ),
     ] = None,
-    quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
+    quantiles: Annotated[
+        str, Parameter(group=flag.OUTPUT, help="levels of the reported quantiles, between 0 and 1")
+    ] = "0.1,0.5,0.9",
     reduce: Annotated[
         int | None,
         Parameter(
-            help="decide from so many weighted members in place of all, and say what that costs", show_default=False
+            group=flag.FORECASTS,
+            help="decide from this many weighted members instead of all, and report the loss",
+            show_default=False,
         ),
     ] = None,
     dependence: Annotated[
         Path | None,
         Parameter(
-            help="where --members are quantiles of several outcomes: past outcomes, best with past quantiles beside, "
-            "by whose errors scenarios of all outcomes together are made"
+            group=flag.FORECASTS,
+            help="table of past outcomes, best with past quantiles, that joins quantiles of several outcomes into "
+            "scenarios",
         ),
     ] = None,
     scenarios: Annotated[
         Path | None,
         Parameter(
-            help="with --reduce: write these members to this file, .csv or .parquet, as scenarios with probability"
+            group=flag.OUTPUT, help="with --reduce: write the members and their probabilities to this .csv or .parquet"
         ),
     ] = None,
     last: Annotated[
-        bool, Parameter(help="decide for the newest time only, or the last row", negative="", show_default=False)
+        bool,
+        Parameter(
+            group=flag.OUTPUT, help="decide for the newest time, or the last row, only", negative="", show_default=False
+        ),
     ] = False,
-    out: Annotated[Path | None, Parameter(help="write to this file, .csv or .parquet")] = None,
+    out: Annotated[Path | None, Parameter(group=flag.OUTPUT, help="write to this .csv or .parquet file")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,

@@ -17,8 +17,8 @@ app = App(name="demo", help_epilogue=flag.examples("stakes demo", "stakes demo -
 @app.default
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="folder to make")] = Path("stakes-demo"),
-    epochs: Annotated[int | None, flag.whole("train so many epochs only, to see that it works")] = None,
+    out: Annotated[Path, Parameter(group=flag.OUTPUT, help="folder to create")] = Path("stakes-demo"),
+    epochs: Annotated[int | None, flag.whole("train this many epochs only, for a quick trial", flag.MODEL)] = None,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,

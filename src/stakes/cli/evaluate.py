@@ -25,10 +25,11 @@ def evaluate(
     /,
     *,
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
-    outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
+    outcomes: Annotated[Path | None, Parameter(group=flag.FORECASTS, help="file with the outcomes")] = None,
     cost: flag.CostWords = None,
     target: Annotated[
-        str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
+        str | None,
+        Parameter(group=flag.FORECASTS, help="columns of the outcomes, and value columns of a long table of members"),
     ] = None,
     baseline_action: flag.BaselineAction = None,
     block: flag.Block = None,

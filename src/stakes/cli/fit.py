@@ -27,7 +27,13 @@ def fit(
     flags: flag.FitFlags,
     out: flag.NewFolder,
     hold_test: Annotated[
-        bool, Parameter(help="save the forecast that was judged, which has not seen the test cases", negative="")
+        bool,
+        Parameter(
+            group=flag.SELECTION,
+            help="keep the test cases out of the saved forecast",
+            negative="",
+            show_default=False,
+        ),
     ] = False,
     device: flag.Device = "auto",
     workers: flag.Workers = None,

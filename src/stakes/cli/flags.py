@@ -7,7 +7,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token
 
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
@@ -25,9 +25,27 @@ if TYPE_CHECKING:
 _DURATIONS = "numbers of hours, or durations such as 6d, 12h, 1w, separated by commas"
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
-    "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR, where @COLUMN "
-    "stands for the numbers of a table; or your own, FILE.toml or FILE.py:function"
+    "NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; a value may be @COLUMN; or your own "
+    "FILE.toml or FILE.py:function"
 )
+
+# The panels of --help, in this order
+TABLE = Group("Table", sort_key=1)
+SERIES = Group("Long table of many series", sort_key=2)
+FORECASTS = Group("Existing forecasts", sort_key=3)
+COST = Group("Decision", sort_key=4)
+MODEL = Group("Model and training", sort_key=5)
+SELECTION = Group("Selection and test", sort_key=6)
+OUTPUT = Group("Output", sort_key=7)
+_GROUPS: dict[Group, str] = {
+    TABLE: "directions separator encoding gap outcome_bounds",
+    FORECASTS: "columns read_as site sites tails time variable member_dimension point unit issued lead features",
+    COST: "today",
+    MODEL: "base conditioned members ensemble decision_member_count epochs model score seed",
+    SELECTION: "decision_weight weights decision_weights tolerance model_selection recent_errors validation_fraction "
+    "test_fraction block",
+}
+_GROUP_OF = {name: group for group, listed in _GROUPS.items() for name in listed.split()}
 
 
 def whole_number(_: Any, tokens: Sequence[Token]) -> int:
@@ -38,38 +56,43 @@ def whole_number(_: Any, tokens: Sequence[Token]) -> int:
         raise ValueError(f"it must be a whole number, got {tokens[0].value!r}") from None
 
 
-def whole(about: str) -> Parameter:
+def whole(about: str, group: Group) -> Parameter:
     """A flag that takes a whole number."""
-    return Parameter(help=about, converter=whole_number)
+    return Parameter(help=about, converter=whole_number, group=group)
 
 
-_TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
-_FOLDER = Parameter(help="folder of a fit, or of a recalibration")
+_TABLE = Parameter(help="CSV, parquet, NetCDF or Zarr file with one row for each case or time")
+_FOLDER = Parameter(help="folder written by stakes fit or stakes recalibrate")
 TableFile = Annotated[Path, _TABLE]
 SomeTable = Annotated[Path | None, _TABLE]
 Folder = Annotated[Path, _FOLDER]
 SomeFolder = Annotated[Path | None, _FOLDER]
-NewFolder = Annotated[Path, Parameter(help="folder to make")]
-CostWords = Annotated[str | None, Parameter(help=COST_HELP)]
-Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
-Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
-Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
+NewFolder = Annotated[Path, Parameter(group=OUTPUT, help="folder to create")]
+CostWords = Annotated[str | None, Parameter(group=COST, help=COST_HELP)]
+Device = Annotated[str, Parameter(group=MODEL, help="cpu, cuda, or auto: a GPU if there is one")]
+Workers = Annotated[int | None, whole("number of processes; default: one per core, or one on a GPU", MODEL)]
+Quiet = Annotated[bool, Parameter(group=OUTPUT, help="show no progress and no notes", negative="", show_default=False)]
 Json = Annotated[
     bool,
-    Parameter(name="--json", help="one JSON object on standard output, for machines", negative="", show_default=False),
+    Parameter(
+        name="--json", group=OUTPUT, help="print one JSON object to standard output", negative="", show_default=False
+    ),
 ]
-Force = Annotated[bool, Parameter(help="overwrite files that are there already", negative="", show_default=False)]
-CasesFile = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
+Force = Annotated[bool, Parameter(group=OUTPUT, help="overwrite existing files", negative="", show_default=False)]
+CasesFile = Annotated[Path | None, Parameter(group=OUTPUT, help="write one row for each case to this .csv or .parquet")]
 Block = Annotated[
     int | None,
-    whole("neighbouring cases that belong together; a week by default, in short records at least three days"),
+    whole(
+        "consecutive cases that depend on each other; default: one week, in short records at least three days",
+        SELECTION,
+    ),
 ]
 BaselineAction = Annotated[
     str | None,
-    Parameter(help="column with the action that is taken today, or one for each of its parts, such as did00:did23"),
+    Parameter(group=COST, help="column with today's action, or one for each part of a vector action, as did00:did23"),
 ]
-Separator = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
-Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
+Separator = Annotated[str | None, Parameter(group=TABLE, help="column separator of CSV files; default: detected")]
+Encoding = Annotated[str | None, Parameter(group=TABLE, help="text encoding of CSV files; default: detected")]
 
 
 def examples(*lines: str) -> str:
@@ -163,7 +186,8 @@ def flags_of(methods: type, *settings: type, without: Sequence[str] = (), **othe
             kind, default = hints[field.name], field.default
             if _reader(kind) is not None:
                 kind, default = (str, default) if isinstance(default, str) else (str | None, None)
-            about = whole(texts[field.name]) if kind in (int, int | None) else Parameter(help=texts[field.name])
+            text, group = texts[field.name], _GROUP_OF[field.name]
+            about = whole(text, group) if kind in (int, int | None) else Parameter(help=text, group=group)
             made[field.name] = Annotated[kind, about], default
     flags = [(name, *each) for name, each in made.items()] + [(name, kind, None) for name, kind in others.items()]
     where = {"__module__": methods.__module__}  # in which cyclopts looks up annotations
@@ -245,8 +269,8 @@ class _FormatFlags:
 _MEMBERS = Annotated[
     Path | None,
     Parameter(
-        help="a forecast that you already have: CSV or parquet with a column a member or quantile, or NetCDF with "
-        "`number`"
+        group=FORECASTS,
+        help="file with existing forecasts: members, quantiles or single numbers, in CSV, parquet, NetCDF or Zarr",
     ),
 ]
 if TYPE_CHECKING:
@@ -282,47 +306,50 @@ class _FitFlags:
     """What is not of `FitSettings`: the layout of the table, in words, and the cost."""
 
     target: Annotated[
-        str, Parameter(help="column to forecast, or several, separated by commas, also as ranges such as h00:h23")
+        str, Parameter(group=TABLE, help="columns to forecast, separated by commas or as a range such as h00:h23")
     ]
-    cost: Annotated[str, Parameter(help=COST_HELP)]
-    time: Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")] = None
-    lags: Annotated[
-        str | None,
-        Parameter(help="ages of the columns that are features, before the issue time: hours, or such as 0d,6d,1w"),
+    cost: Annotated[str, Parameter(group=COST, help=COST_HELP)]
+    time: Annotated[
+        str | None, Parameter(group=TABLE, help="column with times, ISO 8601, UTC unless a zone is given")
     ] = None
-    lead: Annotated[str | None, Parameter(help="from the issue time to the target: hours, or such as 1d")] = None
-    features: Annotated[str | None, Parameter(help="columns to forecast from; all of numbers by default")] = None
+    lags: Annotated[
+        str | None, Parameter(group=TABLE, help="ages of the features at issue time, in hours or as 0d,6d,1w")
+    ] = None
+    lead: Annotated[str | None, Parameter(group=TABLE, help="time from issue to target, in hours or as 1d")] = None
+    features: Annotated[
+        str | None, Parameter(group=TABLE, help="columns to forecast from; default: all numeric columns")
+    ] = None
     known: Annotated[
-        str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
+        str | None,
+        Parameter(group=TABLE, help="columns known in advance for the target time, such as weather forecasts"),
     ] = None
     calendar: Annotated[
-        str | None, Parameter(help="features of the target time, of hour,weekday,season,holiday:FR")
+        str | None, Parameter(group=TABLE, help="features of the target time: hour, weekday, season, holiday:FR")
     ] = None
     baseline_action: BaselineAction = None
     series: Annotated[
         str | None,
-        Parameter(help="of a long table: columns that tell one series from another; auto takes unique_id or item_id"),
+        Parameter(group=SERIES, help="columns that identify a series; auto takes unique_id or item_id"),
     ] = None
-    leads: Annotated[str | None, Parameter(help="of a long table: several leads, such as 24,48,72 or 1d,2d")] = None
-    horizon: Annotated[int | None, whole("of a long table: leads of one to so many times the first of them")] = None
+    leads: Annotated[str | None, Parameter(group=SERIES, help="several leads, such as 24,48,72 or 1d,2d")] = None
+    horizon: Annotated[int | None, whole("number of leads: 1, 2, ... times --lead", SERIES)] = None
     windows: Annotated[
-        str | None,
-        Parameter(help="of a long table: spans before the issue time whose means are features, such as 7d,28d"),
+        str | None, Parameter(group=SERIES, help="spans before issue time whose means are features, such as 7d,28d")
     ] = None
-    static: Annotated[str | None, Parameter(help="of a long table: columns with one value a series")] = None
-    categorical: Annotated[str | None, Parameter(help="of a long table: columns that are words, not numbers")] = None
+    static: Annotated[str | None, Parameter(group=SERIES, help="columns with one value for each series")] = None
+    categorical: Annotated[str | None, Parameter(group=SERIES, help="columns that hold categories, not numbers")] = None
     mask: Annotated[
-        str | None, Parameter(help="of a long table: column that is 0 where there is no outcome, such as closed days")
+        str | None, Parameter(group=SERIES, help="column that is 0 where there is no outcome, such as closed days")
     ] = None
     calendar_zone: Annotated[
-        str | None, Parameter(help="of a long table: zone of the calendar's clock, such as Europe/Madrid")
+        str | None, Parameter(group=SERIES, help="time zone of --calendar, such as Europe/Madrid")
     ] = None
     reported_after: Annotated[
-        str | None, Parameter(help="of a long table: how long after its time an outcome is known, such as 2d")
+        str | None, Parameter(group=SERIES, help="delay until an outcome is known, such as 2d")
     ] = None
-    integer: Annotated[
-        bool, Parameter(help="of a long table: whole-number actions", negative="", show_default=False)
-    ] = False
+    integer: Annotated[bool, Parameter(group=SERIES, help="whole-number actions", negative="", show_default=False)] = (
+        False
+    )
 
     def panel_request(self, data: Path, hold_test: bool = False) -> "PanelRequest | None":
         """What is asked of a fit to a long table; None where the table has one series."""
@@ -406,13 +433,10 @@ class _RecalibrateFlags:
 
     forecast: Annotated[
         str,
-        Parameter(
-            help="the forecasts: columns of PAST, names or ranges such as m1:m50, of members, quantiles, or one a "
-            "target; or a file of their own, as for `decide --members`"
-        ),
+        Parameter(group=FORECASTS, help="columns of the forecasts in PAST, such as m1:m50, or a file of forecasts"),
     ]
-    outcome: Annotated[str, Parameter(help="column of what happened, or several, one a target")]
-    cost: Annotated[str, Parameter(help=COST_HELP)]
+    outcome: Annotated[str, Parameter(group=FORECASTS, help="column of the outcome, or one column for each target")]
+    cost: Annotated[str, Parameter(group=COST, help=COST_HELP)]
 
     def request(self, past: Path) -> "RecalibrateRequest":
         """What is to be learned from the outcomes, or the table of both, in the file `past`."""

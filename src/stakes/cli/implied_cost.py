@@ -19,22 +19,28 @@ app = App(
 
 @app.default
 def implied_cost(
-    past: Annotated[Path, Parameter(help="table with what was done and what happened, CSV or parquet")],
+    past: Annotated[Path, Parameter(help="CSV or parquet file with past actions and outcomes")],
     /,
     *,
-    action: Annotated[str, Parameter(help="column of what was done")],
-    outcome: Annotated[str, Parameter(help="column of what happened, or several that the cost adds up")],
+    action: Annotated[str, Parameter(group=flag.TABLE, help="column of the action that was taken")],
+    outcome: Annotated[
+        str, Parameter(group=flag.TABLE, help="column of the outcome, or several columns that the cost adds up")
+    ],
     cost: Annotated[
         str,
         Parameter(
-            help="the cost with a range of one parameter, as newsvendor:underage=0.1..50,overage=1,upper=500; "
-            "or only the name of one of the library's about one number, such as newsvendor"
+            group=flag.COST,
+            help="cost with a range for one parameter, as newsvendor:underage=0.1..50,overage=1,upper=500, or the name "
+            "of a scalar cost, as newsvendor",
         ),
     ],
     forecast: Annotated[
-        str | None, Parameter(help="columns of the forecast that was there, such as m1:m50, for what it calls for")
+        str | None,
+        Parameter(group=flag.TABLE, help="columns of the forecast at the time, as m1:m50, to compare its best actions"),
     ] = None,
-    time: Annotated[str | None, Parameter(help="column with the time, ISO; found by itself by default")] = None,
+    time: Annotated[
+        str | None, Parameter(group=flag.TABLE, help="column with times, ISO 8601; default: detected")
+    ] = None,
     block: flag.Block = None,
     separator: flag.Separator = None,
     encoding: flag.Encoding = None,

@@ -18,15 +18,17 @@ app = App(
 
 @app.default
 def monitor(
-    folder: Annotated[Path, Parameter(help="folder of a fit or a recalibration")],
-    new: Annotated[
-        Path, Parameter(help="table of what happened since; of the forecasts, too, unless --forecast is given")
-    ],
+    folder: flag.Folder,
+    new: Annotated[Path, Parameter(help="file with newer outcomes, and with the forecasts unless --forecast is given")],
     /,
     *,
-    forecast: Annotated[Path | None, Parameter(help="file of the forecasts, where the recalibration had one")] = None,
+    forecast: Annotated[
+        Path | None,
+        Parameter(group=flag.FORECASTS, help="file of newer forecasts, if the recalibration had such a file"),
+    ] = None,
     alpha: Annotated[
-        float, Parameter(help="the most likely a false alarm may be, over all looks that are ever taken")
+        float,
+        Parameter(group=flag.SELECTION, help="largest probability of a false alarm, over all looks ever taken"),
     ] = 0.05,
     cost: flag.CostWords = None,
     separator: flag.Separator = None,

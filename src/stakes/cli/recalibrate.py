@@ -24,7 +24,7 @@ def recalibrate(
     past: Annotated[
         Path,
         Parameter(
-            help="table of what happened, CSV, parquet or NetCDF; of the forecasts, too, unless --forecast is a file"
+            help="CSV, parquet or NetCDF file with past outcomes, and with past forecasts unless --forecast is a file"
         ),
     ],
     /,
@@ -32,7 +32,8 @@ def recalibrate(
     flags: flag.RecalibrateFlags,
     out: flag.NewFolder,
     force: Annotated[
-        bool, Parameter(help="replace a recalibration that is there already", negative="", show_default=False)
+        bool,
+        Parameter(group=flag.OUTPUT, help="replace an existing recalibration", negative="", show_default=False),
     ] = False,
     quiet: flag.Quiet = False,
     json: flag.Json = False,

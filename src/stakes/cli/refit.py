@@ -21,7 +21,8 @@ def refit(
     *,
     out: flag.NewFolder,
     forecast: Annotated[
-        Path | None, Parameter(help="newer file of forecasts, of a recalibration that has learned from such a file")
+        Path | None,
+        Parameter(group=flag.FORECASTS, help="file of newer forecasts, if the recalibration had such a file"),
     ] = None,
     cost: flag.CostWords = None,
     device: flag.Device = "auto",

@@ -23,7 +23,9 @@ def report(
     /,
     *,
     cost: flag.CostWords = None,
-    out: Annotated[Path | None, Parameter(help="write to this file, .html, not into the folder")] = None,
+    out: Annotated[
+        Path | None, Parameter(group=flag.OUTPUT, help="write to this .html file instead of the folder")
+    ] = None,
     force: flag.Force = False,
     json: flag.Json = False,
 ) -> None:

@@ -5,11 +5,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 
 from stakes.cli import flags as flag
 from stakes.cli.flags import whole
 from stakes.errors import SettingError
+
+_SERVICE = Group("Service", sort_key=1)
 
 app = App(
     name="serve",
@@ -22,19 +24,24 @@ app = App(
 @app.default
 def serve(
     folder: flag.Folder,
-    other: Annotated[Path | None, Parameter(help="a second one, to compare with")] = None,
+    other: Annotated[Path | None, Parameter(help="second folder to compare with")] = None,
     /,
     *,
-    host: Annotated[str, Parameter(help="address; one that others can reach needs a token")] = "127.0.0.1",
-    port: Annotated[int, whole("0 takes a free one")] = 8000,
+    host: Annotated[
+        str, Parameter(group=_SERVICE, help="address to listen on; any but localhost needs --token")
+    ] = "127.0.0.1",
+    port: Annotated[int, whole("port; 0 takes a free one", _SERVICE)] = 8000,
     token: Annotated[
-        str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
+        str | None,
+        Parameter(
+            group=_SERVICE, help="token that requests must send as Authorization: Bearer", env_var="STAKES_TOKEN"
+        ),
     ] = None,
     cost: flag.CostWords = None,
-    max_rows: Annotated[int, whole("of one request")] = 10_000,
-    max_members: Annotated[int, whole("of a forecast")] = 2000,
-    max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,
-    timeout: Annotated[float, Parameter(help="seconds after which a request is given up")] = 30.0,
+    max_rows: Annotated[int, whole("maximum rows of a request", _SERVICE)] = 10_000,
+    max_members: Annotated[int, whole("maximum members of a forecast", _SERVICE)] = 2000,
+    max_body_mb: Annotated[float, Parameter(group=_SERVICE, help="maximum size of a request in MiB")] = 16.0,
+    timeout: Annotated[float, Parameter(group=_SERVICE, help="seconds after which a request is aborted")] = 30.0,
 ) -> None:
     if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
         raise SettingError(f'the service needs {" and ".join(missing)}: pip install "stakes[serve]"')

@@ -30,18 +30,25 @@ def value(
     /,
     *,
     cost: Annotated[
-        str, Parameter(help="the cost with a range of one parameter, such as shortfall:penalty=1..50,unit=EUR")
+        str,
+        Parameter(group=flag.COST, help="cost with a range for one parameter, as shortfall:penalty=1..50,unit=EUR"),
     ],
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     against: Annotated[
-        Path | None, Parameter(help="a second forecast, such as the one there is today, in the form of --members")
+        Path | None,
+        Parameter(group=flag.FORECASTS, help="second forecast to compare with, in the form of --members"),
     ] = None,
-    outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
-    target: Annotated[str | None, Parameter(help="columns of the outcomes, and of members in a long table")] = None,
-    values: Annotated[int, flag.whole("at how many values of the range")] = 50,
+    outcomes: Annotated[Path | None, Parameter(group=flag.FORECASTS, help="file with the outcomes")] = None,
+    target: Annotated[
+        str | None,
+        Parameter(group=flag.FORECASTS, help="columns of the outcomes, and value columns of a long table of members"),
+    ] = None,
+    values: Annotated[int, flag.whole("number of parameter values in the range", flag.COST)] = 50,
     block: flag.Block = None,
-    report: Annotated[Path | None, Parameter(help="write a page with figure and table to this file, .html")] = None,
-    out: Annotated[Path | None, Parameter(help="write the whole curve to this file, .csv or .parquet")] = None,
+    report: Annotated[
+        Path | None, Parameter(group=flag.OUTPUT, help="write figure and table to this .html file")
+    ] = None,
+    out: Annotated[Path | None, Parameter(group=flag.OUTPUT, help="write the curve to this .csv or .parquet")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,

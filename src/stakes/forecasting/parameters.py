@@ -18,17 +18,17 @@ class ForecastSettings:
     """What a forecaster is asked for, in Python as in words; the text of an attribute is the help of its flag.
 
     Attributes:
-        base: what the forecast starts from; trees needs LightGBM
-        decision_weight: auto, or between 0, the score alone, and 1, the decision alone
-        conditioned: let models see the parameter of the cost that is a range, such as penalty=1..50
-        members: members of a forecast
-        ensemble: networks of different seeds, pooled
-        decision_member_count: members to decide from in training; by default the 10 of the score
-        model_selection: select from climatology, linear, trees, network and decision weights by expected cost
-        recent_errors: correct members by the errors of validation cases, where that is expected to help
-        epochs: most epochs of the training
-        validation_fraction: share of the others, their last ones, by which training stops and a weight is selected
-        tolerance: per cent by which a decision weight may make the score worse; no limit by default
+        base: forecast that the network improves on; trees needs LightGBM
+        decision_weight: share of the decision in the loss, from 0 (score only) to 1 (decision only); auto selects it
+        conditioned: give the model the cost parameter that has a range, such as penalty=1..50, as a feature
+        members: members of each forecast
+        ensemble: number of networks, with different seeds, whose members are pooled
+        decision_member_count: members for each decision in training; default: the 10 of the score
+        model_selection: select among climatology, linear, trees, network and decision weights by expected cost
+        recent_errors: correct members by validation errors where that is expected to lower the cost
+        epochs: maximum number of training epochs
+        validation_fraction: share of the training cases, the latest, that stop training and select
+        tolerance: largest increase of the score, in percent, that a decision weight may cause; default: no limit
     """
 
     base: Base = "linear"
@@ -67,16 +67,16 @@ class FitSettings(ForecastSettings):
     """How a forecaster is fitted; the text of an attribute is the help of its flag.
 
     Attributes:
-        model: kind of the model; linear needs no training
-        score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
-        outcome_bounds: what the targets cannot cross, such as 0,1; none, or auto, what the cost knows or the data show
-        directions: features in degrees, which become sine and cosine; none, or auto, by their names and values
-        weights: weights that auto chooses among; 0,0.1,0.3 by default
-        test_fraction: share of the cases, the last ones, to judge by
-        block: neighbouring cases that belong together; a week by default, in short records at least three days
-        seed: of all that is random
-        separator: of CSV files; found by itself by default
-        encoding: of CSV files; found by itself by default
+        model: kind of model; linear needs no training
+        score: energy, pointwise, total (the CRPS of the total), or a mixture such as energy=1,total=0.5
+        outcome_bounds: physical limits of the targets as LOWER,UPPER, either may be empty; auto detects them
+        directions: features in degrees, encoded as sine and cosine; auto detects them
+        weights: decision weights that auto compares; default: 0,0.1,0.3
+        test_fraction: share of the cases, the latest, held out as test cases
+        block: consecutive cases that depend on each other; default: one week, in short records at least three days
+        seed: random seed
+        separator: column separator of CSV files; default: detected
+        encoding: text encoding of CSV files; default: detected
     """
 
     model: Literal["implicit", "diffusion", "linear"] = "implicit"
@@ -127,12 +127,12 @@ class RecalibratorSettings:
     """What a recalibrator is asked for, in Python as in words; the text of an attribute is the help of its flag.
 
     Attributes:
-        outcome_bounds: what outcomes cannot cross; as the flag it is said of the file of forecasts
-        decision_weights: weights of the decision that are tried, 0.2,0.5,0.8 by default; none tries none
-        tolerance: per cent by which a decision weight may make the score worse; no limit by default
-        test_fraction: share of the cases, the last ones, that choose nothing and tell what it is worth
-        gap: cases before a forecast whose outcomes were not known yet; 0 where leads tell
-        block: neighbouring cases that belong together; auto: a week, in short records at least three days
+        outcome_bounds: physical limits of the outcomes
+        decision_weights: decision weights to compare, by default 0.2,0.5,0.8; none skips them
+        tolerance: largest increase of the score, in percent, that a decision weight may cause; default: no limit
+        test_fraction: share of the cases, the latest, held out as test cases
+        gap: number of cases before a forecast whose outcomes were not yet known; not needed with --lead or --issued
+        block: consecutive cases that depend on each other; auto: one week, in short records at least three days
     """
 
     outcome_bounds: Pair | Literal["auto"] | None = "auto"

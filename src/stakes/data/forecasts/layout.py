@@ -25,19 +25,18 @@ class ForecastFormat:
     """How forecasts are read from a file; the text of an attribute is the help of its flag.
 
     Attributes:
-        columns: the members in a table with a column each, names or ranges such as m1:m50; found by default
-        read_as: what the columns are; points: one forecast a site
-        site: column of sites in a table with a row for each, or dimension of sites, or hours, of a NetCDF file; site,
-            item_id, ... are found
-        sites: one decision about several sites together, about each, or about those that are named
-        tails: what lies beyond the outermost quantiles; flat: nothing
-        outcome_bounds: what outcomes cannot cross, such as 0,1 or 0, to which members are clipped; or none. By default
-            what the cost knows, or quantiles show
-        time: column with the time, ISO, UTC unless a zone is written
-        variable: variable of a NetCDF file, or several, separated by commas; or target of a hub's table
-        member_dimension: dimension of the members in a NetCDF file; number, member, ... are found
-        point: points of a grid in a NetCDF file, LATITUDE,LONGITUDE;... the nearest are taken
-        unit: unit that is wanted of a NetCDF file that says its own, such as degC in place of K
+        columns: columns of the members or quantiles, such as m1:m50; default: detected by name
+        read_as: meaning of the columns; points means one forecast for each site
+        site: column, or NetCDF dimension, that holds the sites; site, item_id and similar names are detected
+        sites: one decision for all sites together, one for each site, or the names of the sites to use
+        tails: distribution beyond the outermost quantiles; flat adds nothing
+        outcome_bounds: limits of the outcome as LOWER,UPPER, either may be empty; members are clipped to them; auto
+            detects them
+        time: column with times, ISO 8601, UTC unless a zone is given
+        variable: variables of a NetCDF file, separated by commas, or the target of a forecast hub's table
+        member_dimension: NetCDF dimension of the members; number, member and similar names are detected
+        point: grid points as LATITUDE,LONGITUDE, separated by semicolons; the nearest are used
+        unit: unit to convert a NetCDF file to, such as degC for a file in K
     """
 
     columns: tuple[str, ...] = ()
@@ -83,11 +82,11 @@ class ForecastLayout(ForecastFormat):
     Features, and when a forecast was issued, stand beside the forecasts; the action of today beside the outcomes.
 
     Attributes:
-        outcomes: column of what happened, or several, one a target
-        issued: column of the times at which forecasts were made; issued, init_time, ... are found
-        lead: from then to the outcome: a column of hours, or a number or duration such as 1d for all of them
-        features: columns of whatever else was known when a forecast was made
-        today: column of the action that was taken, to compare with, or of each part
+        outcomes: column of the outcome, or one column for each target
+        issued: column with the time each forecast was made; issued, init_time and similar names are detected
+        lead: time from issue to outcome: a column of hours, or one duration such as 24 or 1d
+        features: columns with other information known when the forecast was made
+        today: column with the action that was taken, for comparison; one for each part of a vector action
         own_file: whether the forecasts have a file of their own
         learned: what is known of past forecasts, where new ones are read
     """
