@@ -5,7 +5,8 @@
 
 Trains and evaluates the studies that are named, or all of a subject, one after the other, in a folder that
 `python -m reproduction --out FOLDER` goes on with; what is done is skipped. No study begins after the seconds.
-`--pack` writes what judging needs, which leaves out the weights.
+`--pack` writes what judging needs, which leaves out the weights; `--weights` takes them along, so that what was not
+evaluated (`--evaluating 0`) can be.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from reproduction.plan import SUBJECTS, PlannedStudy, planned_studies
 from reproduction.runs.evaluations import evaluate_runs
 from reproduction.runs.folder import METRICS, SETTINGS, STATE
 from reproduction.runs.jobs import Execution
+from reproduction.runs.settings import WEIGHTS
 from reproduction.runs.sweep import run_sweep
 from stakes.console import exit_code_of
 from stakes.errors import InterruptedTraining, SettingError, StakesError
@@ -58,17 +60,18 @@ def run_pieces(
         except StakesError as error:  # some runs failed; the others are judged
             line["failed"] = str(error)
         trained = time.monotonic()
-        assessment = replace(study.assessment, device=execution.resolved_device)
-        try:
-            evaluate_runs([(study.sweep, assessment)], out / "sweep", evaluating)
-        except StakesError as error:
-            line["not evaluated"] = str(error)
+        if evaluating:
+            assessment = replace(study.assessment, device=execution.resolved_device)
+            try:
+                evaluate_runs([(study.sweep, assessment)], out / "sweep", evaluating)
+            except StakesError as error:
+                line["not evaluated"] = str(error)
         yield line | {"training": round(trained - begun, 1), "evaluation": round(time.monotonic() - trained, 1)}
 
 
-def pack(out: Path, archive: Path, curves: bool) -> None:
-    """One file of the settings, ends and evaluations of all runs; with the curves of training, if they are wanted."""
-    names = [SETTINGS, STATE, *([METRICS] if curves else [])]
+def pack(out: Path, archive: Path, curves: bool, weights: bool = False) -> None:
+    """One file of the settings, ends and evaluations of all runs; with curves of training and weights, if wanted."""
+    names = [SETTINGS, STATE, *([METRICS] if curves else []), *([WEIGHTS] if weights else [])]
     files = [file for name in names for file in sorted((out / "sweep" / "runs").glob(f"*/{name}"))]
     with tarfile.open(archive, "w") as tar:
         for file in [*files, *sorted((out / "sweep" / "evaluations").glob("*.metrics"))]:
@@ -82,10 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("studies", nargs="*", help="names of studies, such as wind-implicit-main, or subjects")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--workers", type=int, help="processes that train at once")
-    parser.add_argument("--evaluating", type=int, default=1, help="processes that evaluate at once")
+    parser.add_argument(
+        "--evaluating", type=int, default=1, help="processes that evaluate at once; 0 leaves that for later"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no study after so many")
     parser.add_argument("--trial", action="store_true", help="ten epochs of each, to see that all works")
     parser.add_argument("--pack", type=Path, help="write what judging needs to this archive")
+    parser.add_argument("--weights", action="store_true", help="pack the weights too")
     parser.add_argument("--curves", action="store_true", help="pack the curves of training too")
     chosen = parser.parse_args(arguments)
 
@@ -98,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{json.dumps(line)}\n")
             sys.stdout.flush()
         if chosen.pack is not None:
-            pack(chosen.out, chosen.pack, chosen.curves)
+            pack(chosen.out, chosen.pack, chosen.curves, chosen.weights)
 
     return exit_code_of(command)
 
