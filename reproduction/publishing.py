@@ -4,7 +4,8 @@
 
 Copies results.json, summary.parquet and the figures of a folder that `python -m reproduction` wrote, and writes
 claims.md, figures.md, portfolios.md and base_scores.md from the results and the table of claims into README.md, or, for
-`python -m reproduction programs`, tables.md. The report itself and the models stay where they are.
+`python -m reproduction programs`, tables.md. What was published of studies that the folder does not have stays. The
+report itself and the models stay where they are.
 """
 
 import argparse
@@ -17,7 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from reproduction.plan import BASES, CHOICES, METHODS
+from reproduction.claims.judging import all_claims
+from reproduction.plan import BASES, CHOICES, METHODS, SUBJECTS
 from stakes.text import number_text, signed_interval_text
 
 
@@ -30,8 +32,8 @@ def publish(source: Path, target: Path) -> None:
         (target / "tables.md").write_text(programs_markdown(results["problems"]))
         return
     if (target / "results.json").exists():
-        results = _with_kept_portfolios(results, json.loads((target / "results.json").read_text()))
-    _publish_summary(source, target, results)
+        results = merged(results, json.loads((target / "results.json").read_text()))
+    _publish_summary(source, target)
     (target / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     _replace_figures(source, target, set(results["figures"]))
     write_pages(results, target)
@@ -48,21 +50,52 @@ def write_pages(results: Mapping[str, Any], target: Path) -> None:
         page.write_text(with_table(page.read_text(), results["claims"]))
 
 
-def _with_kept_portfolios(results: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A reproduction of the paper alone leaves what was published of the portfolios as it is."""
-    if results["portfolios"]:
-        return results
-    kept = {label: figure for label, figure in before["figures"].items() if figure["subject"] == "portfolio"}
-    own = {"portfolios": before["portfolios"], "scores": before["scores"]}
-    return results | own | {"figures": results["figures"] | kept}
+def merged(results: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reproduction judged, and of all studies that it did not have what was published of them."""
+    own = set(_studies_of(results))
+    published = [name for name in _studies_of(before) if name not in own]
+    rows = [row for row in before["rivals"] if (row["task"], row["choice"], row["model"]) not in _methods(results)]
+    unsaid = tuple(f"{name} was not run" for name in published)
+    return results | {
+        "claims": _merged_claims(results["claims"], before["claims"]),
+        "rivals": sorted([*results["rivals"], *rows], key=lambda row: SUBJECTS.index(row["task"])),
+        "untrained": {name: count for name, count in before["untrained"].items() if name not in own}
+        | results["untrained"],
+        "portfolios": results["portfolios"] or before["portfolios"],
+        "scores": results["scores"] or before["scores"],
+        "figures": before["figures"] | results["figures"],
+        "notes": [note for note in results["notes"] if not note.startswith(unsaid)] if published else results["notes"],
+        "provenance": results["provenance"]
+        | {"studies": ", ".join(sorted([*own, *published])), "of an earlier run": ", ".join(published) or "none"},
+    }
 
 
-def _publish_summary(source: Path, target: Path, results: Mapping[str, Any]) -> None:
+def _studies_of(results: Mapping[str, Any]) -> list[str]:
+    return [name for name in results["provenance"]["studies"].split(", ") if name]
+
+
+def _methods(results: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    return {(row["task"], row["choice"], row["model"]) for row in results["rivals"]}
+
+
+def _merged_claims(claims: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Every claim under each choice that either has judged; the choice that counts most comes first."""
+    found = {}
+    for claim in all_claims():
+        judged = [each[claim.identifier] for each in (before, claims) if claim.identifier in each]
+        if not judged:
+            continue
+        choices = {choice: record for each in judged for choice, record in each["choices"].items() if record["checks"]}
+        ordered = {choice: choices[choice] for choice in claim.choices if choice in choices}
+        found[claim.identifier] = judged[-1] | {"choices": ordered or judged[-1]["choices"]}
+    return found
+
+
+def _publish_summary(source: Path, target: Path) -> None:
     summary, published = pd.read_parquet(source / "summary.parquet"), target / "summary.parquet"
     if published.exists():
         before = pd.read_parquet(published)
-        tasks = before["study"].str.split("-").str[0]
-        summary = pd.concat([summary, before[~tasks.isin(summary["study"].str.split("-").str[0])]], ignore_index=True)
+        summary = pd.concat([summary, before[~before["study"].isin(summary["study"])]], ignore_index=True)
     summary.to_parquet(published, compression="zstd")
 
 

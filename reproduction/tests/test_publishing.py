@@ -43,26 +43,46 @@ def test_a_claim_that_was_not_judged_shows_why() -> None:
     assert "it: not measurable" in claims_markdown(claims)
 
 
-def test_the_paper_alone_leaves_the_portfolios_as_they_are(tmp_path: Path) -> None:
+def written(folder: Path, studies: str, figure: str, **own: Any) -> None:
+    """What a reproduction of these studies writes."""
+    results = {"claims": {}, "rivals": [], "untrained": {}, "notes": [], "portfolios": [], "scores": []}
+    figures = {figure: {"subject": "wind", "title": "", "caption": ""}}
+    about = {"figures": figures, "provenance": {"studies": studies}}
+    write_atomically(folder / "results.json", json.dumps({**results, **about, **own}).encode())
+    pd.DataFrame({"study": studies.split(", ")}).to_parquet(folder / "summary.parquet")
+    write_atomically(folder / "figures" / f"{figure}.svg", b"<svg/>")
+
+
+def test_what_a_folder_does_not_have_stays_published(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
-    row = {"study": "wind-implicit-main", "mean": 1.0}
-    before = {"figures": {"portfolio_x": {"subject": "portfolio", "title": "", "caption": ""}}, "scores": [{"a": 1}]}
-    for folder, own in ((source, {"figures": {}, "scores": []}), (target, before)):
-        results = {"claims": {}, "rivals": [], "portfolios": own["scores"], **own}
-        write_atomically(folder / "results.json", json.dumps(results).encode())
-        study = row if folder == source else {**row, "study": "irish_wind-implicit-main"}
-        pd.DataFrame([row, study]).to_parquet(folder / "summary.parquet")
-    (source / "figures").mkdir()
-    write_atomically(source / "figures" / "one.svg", b"<svg/>")
-    for name in ("portfolio_x", "old"):
-        write_atomically(target / "figures" / f"{name}.svg", b"<svg/>")
+    wind, frost = "wind-implicit-main", "frost-implicit-main"
+    old, new = check("old", "open"), check("new", "holds")
+    before = {
+        "W1": {"choices": {"rolling": judged("open", old), "main": judged("open", old)}},
+        "W4": {"choices": {"main": judged("open", old)}},
+    }
+    now = {
+        "W1": {"choices": {"main": judged("holds", new), "debiased": judged("holds", new)}},
+        "W4": {"choices": {"main": judged("open", note="no study")}},
+    }
+    rows = [{"task": "wind", "choice": "rolling", "model": "implicit"}]
+    written(target, f"{frost}, wind-implicit-rolling", "one", claims=before, scores=[{"a": 1}], rivals=rows)
+    notes = [f"{frost} was not run: so.", "wind-diffusion-main was not run: so."]
+    written(source, wind, "two", claims=now, notes=notes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publishing, "write_pages", lambda *given: None)
         publish(source, target)
-    assert json.loads((target / "results.json").read_text())["scores"] == [{"a": 1}]
-    assert sorted(file.stem for file in (target / "figures").iterdir()) == ["one", "portfolio_x"]
-    studies = pd.read_parquet(target / "summary.parquet")["study"].tolist()
-    assert studies == [row["study"], row["study"], "irish_wind-implicit-main"]
+    results = json.loads((target / "results.json").read_text())
+    assert (results["scores"], results["rivals"], results["notes"]) == ([{"a": 1}], rows, notes[1:])
+    shown = {
+        name: [(choice, each["checks"][0]["check"]) for choice, each in claim["choices"].items()]
+        for name, claim in results["claims"].items()
+    }
+    assert shown["W1"] == [("rolling", "old"), ("main", "new"), ("debiased", "new")]
+    assert shown["W4"] == [("main", "old")]
+    assert sorted(file.stem for file in (target / "figures").iterdir()) == ["one", "two"]
+    assert sorted(pd.read_parquet(target / "summary.parquet")["study"]) == [frost, wind, "wind-implicit-rolling"]
+    assert results["provenance"]["of an earlier run"] == f"{frost}, wind-implicit-rolling"
 
 
 def test_every_method_has_its_line(tmp_path: Path) -> None:
