@@ -20,6 +20,7 @@ from stakes.reports.comparison import Comparison, comparison_of_correction
 from stakes.reports.sentences import (
     calibration_sentences,
     cost_sentences,
+    dearer_than_expected,
     headline,
     interval_sentences,
     risk_sentences,
@@ -108,6 +109,23 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told() -> None:
     assert "--ensemble 4" in sentence
     (pooled,) = warning_sentences(replace(wrong, settings={**wrong.settings, "ensemble": 4}))
     assert "--ensemble" not in pooled
+
+
+def test_a_small_gap_is_told_and_warned_of_where_the_spread_is_too_small_as_well() -> None:
+    policy, forecast = full().selected, full().forecasts[full().selected]
+    almost = replace(forecast, expected_cost=policy.cost - 0.1 * regret())
+    small = replace(full(), forecasts={**full().forecasts, policy: almost})
+    (sentence,) = dearer_than_expected(small)
+    assert sentence.startswith("Expected ")
+    assert sentence.endswith("Its decisions cost more than it expects.")
+    assert warning_sentences(small) == dearer_than_expected(full()) == ()
+    assert forecast.spread is not None
+    narrow = replace(almost, spread=forecast.spread / 3)
+    sure = replace(small, forecasts={**small.forecasts, policy: narrow})
+    (warning,) = warning_sentences(sure)
+    assert warning.startswith("Take care: the forecast underestimates")
+    assert "under-dispersed" in warning
+    assert dearer_than_expected(sure) == ()
 
 
 def test_a_forecast_that_is_too_good_to_be_true_is_told_unless_outcomes_hardly_move() -> None:

@@ -200,15 +200,21 @@ def _too_good(comparison: Comparison) -> Iterator[str]:
         )
 
 
+def dearer_than_expected(comparison: Comparison) -> tuple[str, ...]:
+    """By how much decisions cost more than expected, where that is significant and raises no warning."""
+    proven = comparison.gap(comparison.selected).high < 0 and not any(_underestimates(comparison))
+    return (_gap_sentence(comparison),) if proven else ()
+
+
 def _underestimates(comparison: Comparison) -> Iterator[str]:
     gap, foresight = comparison.gap(comparison.selected), comparison.policy("foresight")
     assert foresight is not None
     regret = float((comparison.selected.cost - foresight.cost).mean())
-    if not (gap.high < 0 and -gap.mean >= _SERIOUS * regret):
-        return
-    expected, realised = _expected_and_realised(comparison)
     ratio = comparison.spread_over_error(comparison.forecast)
     narrow = ratio is not None and ratio.high < 1 and ratio.mean < _TOO_SURE
+    if not (gap.high < 0 and (narrow or -gap.mean >= _SERIOUS * regret)):
+        return
+    expected, realised = _expected_and_realised(comparison)
     sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if ratio and narrow else ""
     several = ", or several models (--ensemble 4)," if comparison.settings.get("ensemble", 1) == 1 else ""
     remedy = f"Newer rows or features that tell what has changed{several} may help."
@@ -380,12 +386,6 @@ def calibration_sentences(comparison: Comparison) -> tuple[str, ...]:
         f"the mean of {name} is {number_text(abs(error), 3)} too {'low' if error < 0 else 'high'}"
         for name, error in errors.items()
     ]
-    gap, (expected, realised) = comparison.gap(comparison.selected), _expected_and_realised(comparison)
-    trust = "as far as these cases tell, it knows what its decisions cost"
-    if math.isnan(gap.low):
-        trust = "whether that is chance, these cases are too few to tell"
-    elif gap.significant:
-        trust = f"its decisions cost {'more' if gap.mean < 0 else 'less'} than it expects"
     ratios = {policy.name: comparison.spread_over_error(forecast) for policy, forecast in comparison.forecasts.items()}
     known = [
         f"{difference_text(ratio, signed=False)} for {name}" for name, ratio in ratios.items() if ratio is not None
@@ -393,11 +393,21 @@ def calibration_sentences(comparison: Comparison) -> tuple[str, ...]:
     point = [f"A point forecast such as {name} has no spread." for name in errors if ratios[name] is None]
     return (
         *([f"Bias: {_listed(low)}."] if low else []),
-        f"Expected {expected} per case, realised {realised}: a gap of {difference_text(gap, comparison.unit)}. "
-        f"{trust[0].upper()}{trust[1:]}.",
+        _gap_sentence(comparison),
         *([f"Spread/error is {_listed(known)}. 1 is right, below 1 the ensemble is under-dispersed."] if known else []),
         *point,
     )
+
+
+def _gap_sentence(comparison: Comparison) -> str:
+    gap, (expected, realised) = comparison.gap(comparison.selected), _expected_and_realised(comparison)
+    trust = "As far as these cases tell, it knows what its decisions cost"
+    if math.isnan(gap.low):
+        trust = "Whether that is chance, these cases are too few to tell"
+    elif gap.significant:
+        trust = f"Its decisions cost {'more' if gap.mean < 0 else 'less'} than it expects"
+    told = difference_text(gap, comparison.unit)
+    return f"Expected {expected} per case, realised {realised}: a gap of {told}. {trust}."
 
 
 def limit_sentences(comparison: Comparison, limits: Sequence[LimitWorth], bounds: Sequence[str]) -> tuple[str, ...]:

@@ -41,7 +41,13 @@ from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.parameters import FitSettings
 from stakes.reports.comparison import Comparison, comparison_of_bundle, comparison_of_fit
 from stakes.reports.report import REPORT, write_comparison
-from stakes.reports.sentences import cost_sentences, headline, warning_sentences, weight_sentences
+from stakes.reports.sentences import (
+    cost_sentences,
+    dearer_than_expected,
+    headline,
+    warning_sentences,
+    weight_sentences,
+)
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
@@ -254,7 +260,7 @@ def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tup
         return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
     if comparison.weight or comparison.frontier is None:  # else the reason says it
         sentences += weight_sentences(comparison)[:1]
-    sentences += [cost_sentences(comparison), comparison.provenance["fitted on"]]
+    sentences += [cost_sentences(comparison), *dearer_than_expected(comparison), comparison.provenance["fitted on"]]
     return (headline(comparison), *warning_sentences(comparison), *sentences, f"Report: {out / REPORT}")
 
 
