@@ -111,17 +111,21 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told() -> None:
     assert "--ensemble" not in pooled
 
 
+def _expecting(told: Comparison, less: float) -> Comparison:
+    """A fit that expects what it pays, and so much beside."""
+    forecast = replace(told.forecast, expected_cost=told.selected.cost + less)
+    selected = replace(told.selected, forecast=forecast)
+    policies = tuple(selected if policy is told.selected else policy for policy in told.policies)
+    return replace(told, policies=policies, selected=selected)
+
+
 def test_a_small_gap_is_told_and_warned_of_where_the_spread_is_too_small_as_well() -> None:
-    policy, forecast = full().selected, full().forecasts[full().selected]
-    almost = replace(forecast, expected_cost=policy.cost - 0.1 * regret())
-    small = replace(full(), forecasts={**full().forecasts, policy: almost})
+    small = _expecting(full(), -0.1 * regret())
     (sentence,) = dearer_than_expected(small)
     assert sentence.startswith("Expected ")
     assert sentence.endswith("Its decisions cost more than it expects.")
     assert warning_sentences(small) == dearer_than_expected(full()) == ()
-    assert forecast.spread is not None
-    narrow = replace(almost, spread=forecast.spread / 3)
-    sure = replace(small, forecasts={**small.forecasts, policy: narrow})
+    sure = _expecting(changed(full(), spread=0.3), -0.1 * regret())
     (warning,) = warning_sentences(sure)
     assert warning.startswith("Take care: the forecast underestimates")
     assert "under-dispersed" in warning
