@@ -33,7 +33,7 @@ from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.evaluation.headroom import Headroom, headroom
 from stakes.evaluation.intervals import Resampling, block_length
 from stakes.evaluation.selection import Frontier
-from stakes.models.ensemble import pooled_parts
+from stakes.models.sample_model import pooled_parts
 from stakes.settings import to_plain
 from stakes.training.processes import called_for_each
 from stakes.training.settings import ESTIMATOR_MODELS, ModelSettings, TrainingSettings, automatic_settings

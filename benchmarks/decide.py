@@ -17,7 +17,7 @@ import torch
 
 import stakes
 from benchmarks.timing import seconds
-from stakes.models.ensemble import pooled_parts
+from stakes.models.sample_model import pooled_parts
 from stakes.training.settings import TrainingSettings
 
 ROWS, FEATURES, MEMBERS, STEPS, TURNS = 10_000, 20, 500, 200, 3

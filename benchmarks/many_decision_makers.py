@@ -30,10 +30,10 @@ from benchmarks.timing import processor
 from reproduction.tasks.portfolio import EuropeanWind, SimulatedPortfolio
 from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
-from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.cost import ParameterColumn
 from stakes.data.case_table import CaseTable
 from stakes.evaluation.intervals import Resampling, Sampled, block_length
-from stakes.models.ensemble import pooled_parts
+from stakes.models.sample_model import pooled_parts
 from stakes.scores.scoring_rules import PointwiseCRPS
 from stakes.training.progress import Trained
 from stakes.training.replicas import Replica

@@ -14,15 +14,13 @@ from reproduction.programs.problem import Candidates, Forecast, Problem, RunEffo
 from stakes.data.case_table import CaseTable
 from stakes.errors import StakesError
 from stakes.forecasting.corrections import Correction
-from stakes.models.ensemble import pooled_parts
 from stakes.models.implicit import ImplicitModel
 from stakes.models.linear import LinearModel
-from stakes.models.sample_model import TrainingDraw
+from stakes.models.sample_model import TrainingDraw, pooled_parts
 from stakes.programs.interior_point import InteriorPoint
 from stakes.scores.decision_score import DecisionScore
-from stakes.scores.mixture import ScoreMixture
 from stakes.scores.objective import DecisionAwareObjective
-from stakes.scores.scoring_rules import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
+from stakes.scores.scoring_rules import EnergyScore, PointwiseCRPS, ScoreMixture, ScoringRule, VariogramScore
 from stakes.training.settings import ImplicitSettings, RefitSchedule, TrainingSettings
 from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights
 

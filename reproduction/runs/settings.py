@@ -14,7 +14,7 @@ from reproduction.tasks import find_task, task_types
 from reproduction.tasks.task import Task, TaskData
 from stakes.argument_checks import require_count, require_decision_weight
 from stakes.errors import CheckpointError, SettingError
-from stakes.scores.mixture import score_weights
+from stakes.scores.scoring_rules import score_weights
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.training.replicas import Replica
 from stakes.training.settings import (

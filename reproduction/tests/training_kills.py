@@ -46,8 +46,8 @@ from reproduction.runs.sweep import load_sweep, read_sweep
 from stakes.errors import StakesError
 from stakes.files import read_json
 from stakes.training import processes
-from stakes.training.checkpoints import load_latest
 from stakes.training.stored_models import load_tensors
+from stakes.training.trainer import load_latest
 
 MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
 TRAINING = {"members": 2, "validation_members": 4, "batch": 400, "validate_every": 1, "learning_rate": 0.01}

@@ -70,12 +70,12 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.scores.decision_score import DecisionScore as DecisionScore
     from stakes.scores.member_reduction import ReducedMembers as ReducedMembers
     from stakes.scores.member_reduction import reduce_members as reduce_members
-    from stakes.scores.mixture import ScoreMixture as ScoreMixture
     from stakes.scores.objective import DecisionAwareLoss as DecisionAwareLoss
     from stakes.scores.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.scores.objective import ObjectiveTerms as ObjectiveTerms
     from stakes.scores.scoring_rules import EnergyScore as EnergyScore
     from stakes.scores.scoring_rules import PointwiseCRPS as PointwiseCRPS
+    from stakes.scores.scoring_rules import ScoreMixture as ScoreMixture
     from stakes.scores.scoring_rules import ScoringRule as ScoringRule
     from stakes.scores.scoring_rules import ThresholdWeightedCRPS as ThresholdWeightedCRPS
     from stakes.scores.scoring_rules import TotalCRPS as TotalCRPS
@@ -132,7 +132,7 @@ _HOME = {
     "SampleModel": "models.sample_model",
     "ScenarioProgram": "programs.scenario_program",
     "ScheduleCost": "programs.schedules",
-    "ScoreMixture": "scores.mixture",
+    "ScoreMixture": "scores.scoring_rules",
     "ScoringRule": "scores.scoring_rules",
     "ShortfallCost": "costs.scalar_costs",
     "Solver": "actions.scalar_solvers",

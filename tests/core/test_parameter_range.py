@@ -11,7 +11,7 @@ from refusals import refuses
 
 import stakes
 from stakes import CVaRCost, ImbalanceCost, NewsvendorCost, ParameterRange, ProtectionCost, ShortfallCost
-from stakes.costs.parameter_column import (
+from stakes.costs.cost import (
     ParameterColumn,
     parameter_value,
     ranged_parameter,

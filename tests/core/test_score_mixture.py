@@ -22,7 +22,7 @@ from stakes import (
     WindDispatchCost,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.scores.mixture import named_score, score_of_draw, score_weights
+from stakes.scores.scoring_rules import named_score, score_of_draw, score_weights
 
 COST = ImbalanceCost(2.0, 1.0, -9.0, 9.0)
 PARTS = (EnergyScore(), TotalCRPS(COST))

@@ -25,7 +25,7 @@ from stakes.actions.solve import solve_action
 from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
 from stakes.forecasting.plan import plan_fit
-from stakes.models.ensemble import member_shares, pooled_members
+from stakes.models.sample_model import member_shares, pooled_members
 from stakes.training.settings import (
     ESTIMATOR_MODELS,
     DiffusionSettings,

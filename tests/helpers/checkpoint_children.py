@@ -18,7 +18,7 @@ import torch
 from kill_injection import MOMENTS, install
 
 from stakes.errors import CheckpointError
-from stakes.training.checkpoints import Checkpoint, save_checkpoint
+from stakes.training.trainer import Checkpoint, save_checkpoint
 
 # What is there before, then what is saved: epoch and value.
 SCENARIOS = {

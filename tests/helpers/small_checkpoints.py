@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes.training.checkpoints import Checkpoint, save_checkpoint
+from stakes.training.trainer import Checkpoint, save_checkpoint
 
 DTYPES = (
     torch.float16,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forked_processes import ForkedCommand
 
-from stakes.training.checkpoints import load_latest
+from stakes.training.trainer import load_latest
 
 CPU_SECONDS = 5  # for each; the slowest needs tenths of one
 MEMORY = 200 * 2**20  # bytes beyond what is there before

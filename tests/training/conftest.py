@@ -11,7 +11,7 @@ from small_checkpoints import folder  # noqa: F401  a fixture
 from torch import Tensor, nn
 
 from stakes import DiffusionModel, ImplicitModel, LinearModel, ParameterRange, ShortfallCost, TrainingDraw
-from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.cost import ParameterColumn
 from stakes.data.case_table import CaseTable
 from stakes.training.replicas import Replica
 

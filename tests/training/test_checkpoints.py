@@ -16,8 +16,8 @@ from small_checkpoints import DTYPES, assert_same, assert_same_tensors, checkpoi
 
 from stakes import files
 from stakes.errors import CheckpointError
-from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.stored_models import load_tensors, save_tensors
+from stakes.training.trainer import Checkpoint, load_latest, save_checkpoint
 
 
 def test_tensors_of_every_kind_come_back(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from training.bounded_loads import BoundedLoads
 
 from stakes.errors import CheckpointError, ShapeError
 from stakes.files import read_json, write_json
-from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.stored_models import check_tensors, load_tensors, save_tensors
+from stakes.training.trainer import Checkpoint, load_latest, save_checkpoint
 
 JSON = "epoch-00000002.json"
 

@@ -8,8 +8,7 @@ import torch
 from refusals import refuses
 
 from stakes import CVaRCost, DecisionScore, ImbalanceCost, ParameterRange, ShortfallCost, optimal_action
-from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn, ranged_parameter, with_parameter
+from stakes.costs.cost import Cost, ParameterColumn, ranged_parameter, with_parameter
 from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError
 from stakes.training.replicas import ParameterScales, Replica, ReplicaStack, StackedCases, cost_structure, stacked_cost

@@ -26,7 +26,7 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.scores.mixture import named_score, score_weights
+from stakes.scores.scoring_rules import named_score, score_weights
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings

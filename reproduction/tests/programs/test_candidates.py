@@ -28,7 +28,7 @@ from reproduction.programs.problem import Forecast, Problem, RunEffort
 from reproduction.programs.run import judge
 from stakes.data.case_table import CaseTable
 from stakes.errors import StakesError
-from stakes.scores.mixture import ScoreMixture
+from stakes.scores.scoring_rules import ScoreMixture
 
 
 def test_ridge_regression_and_its_errors() -> None:

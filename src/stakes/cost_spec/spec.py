@@ -28,8 +28,7 @@ from stakes.cost_spec.library import (
     with_risk,
     without_risk,
 )
-from stakes.costs.cost import ActionSolution, Cost, error_words, is_program, plain_cost_of, vector_cost
-from stakes.costs.parameter_column import RangedParameter
+from stakes.costs.cost import ActionSolution, Cost, RangedParameter, error_words, is_program, plain_cost_of, vector_cost
 from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program

@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import hardtanh, logsigmoid
 
 from stakes.argument_checks import require_below, require_finite, require_one_of, require_positive
-from stakes.costs.cost import Parameter, require_bounds
+from stakes.costs.cost import Parameter, checked_at_both_ends, require_bounds
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members, with_gradient
-from stakes.costs.parameter_column import checked_at_both_ends
 from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError
 

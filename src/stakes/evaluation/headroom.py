@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from stakes.argument_checks import check_finite, require_count, require_positive
-from stakes.costs.cost import Cost, Parameter, require_cost, vector_cost
-from stakes.costs.parameter_column import ranged_parameter
+from stakes.costs.cost import Cost, Parameter, ranged_parameter, require_cost, vector_cost
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference

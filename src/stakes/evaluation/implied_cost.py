@@ -15,9 +15,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.costs.cost import Cost, action_parts, require_cost, user_cost_errors
+from stakes.costs.cost import (
+    Cost,
+    RangedParameter,
+    action_parts,
+    ranged_parameter,
+    require_cost,
+    user_cost_errors,
+    with_parameter,
+)
 from stakes.costs.member_weights import mean_of_members
-from stakes.costs.parameter_column import RangedParameter, ranged_parameter, with_parameter
 from stakes.data.case_table import checked_times
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, block_length

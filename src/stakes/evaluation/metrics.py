@@ -16,12 +16,13 @@ from stakes.costs.cost import (
     at_bounds,
     outcome_total,
     plain_cost_of,
+    ranged_parameter,
     risk_of,
     shown_action,
     vector_cost,
+    with_parameter,
 )
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import scalar_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.scenario_program import program_cost

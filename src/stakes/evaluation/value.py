@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.costs.cost import Cost, require_cost, user_cost_errors
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.costs.cost import Cost, ranged_parameter, require_cost, user_cost_errors, with_parameter
 from stakes.data.case_table import checked_times
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import CostError, SettingError, ShapeError

@@ -21,12 +21,13 @@ from stakes.costs.cost import (
     outcome_total,
     part_names,
     plain_cost_of,
+    ranged_parameter,
     risk_of,
     shown_action,
     user_cost_errors,
     vector_cost,
+    with_parameter,
 )
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
-from stakes.costs.cost import Cost, outcome_total
-from stakes.costs.parameter_column import ParameterColumn, RangedParameter, parameter_value, ranged_parameter
+from stakes.costs.cost import Cost, ParameterColumn, RangedParameter, outcome_total, parameter_value, ranged_parameter
 from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
@@ -30,7 +29,7 @@ from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
-from stakes.models.ensemble import member_shares, pooled_parts
+from stakes.models.sample_model import member_shares, pooled_parts
 from stakes.scores.decision_score import case_parts, climatology_actions, realised_cost, realised_costs
 from stakes.scores.scoring_rules import EnergyScore
 

@@ -45,8 +45,7 @@ from stakes.forecasting.recalibration import helpful_correction
 from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
-from stakes.scores.mixture import score_weights
-from stakes.scores.scoring_rules import energy_score
+from stakes.scores.scoring_rules import energy_score, score_weights
 from stakes.training.progress import ReplicaRecord
 from stakes.training.settings import ImplicitSettings, RefitSchedule, resolved_device
 from stakes.training.weight_search import (

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
-from stakes.costs.cost import require_cost
-from stakes.costs.parameter_column import ParameterColumn, ranged_parameter
+from stakes.costs.cost import ParameterColumn, ranged_parameter, require_cost
 from stakes.data.case_table import (
     CaseTable,
     as_table,

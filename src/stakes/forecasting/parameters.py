@@ -93,7 +93,7 @@ class FitSettings(ForecastSettings):
     def __post_init__(self) -> None:
         from stakes.argument_checks import require_count, require_one_of
         from stakes.data.outcome_bounds import written_pair
-        from stakes.scores.mixture import score_weights
+        from stakes.scores.scoring_rules import score_weights
 
         require_one_of("model", self.model, ("implicit", "diffusion", "linear"))
         self.check()

@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from stakes.argument_checks import whole_number
-from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.cost import Cost, ParameterColumn
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.data.forecasts.layout import Pair
 from stakes.data.outcome_bounds import outcome_bounds

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from stakes.costs.cost import Cost, require_cost
-from stakes.costs.parameter_column import refuse_range
+from stakes.costs.cost import Cost, refuse_range, require_cost
 from stakes.data.case_table import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
 from stakes.data.forecasts.forecast_set import ForecastSet

@@ -25,8 +25,7 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from stakes.argument_checks import whole_number
-from stakes.costs.cost import Cost, has_part_of_each, require_cost
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.costs.cost import Cost, has_part_of_each, ranged_parameter, require_cost, with_parameter
 from stakes.data.case_table import as_table, outcome_names
 from stakes.data.outcome_bounds import outcome_bounds
 from stakes.errors import SettingError, ShapeError

@@ -17,9 +17,8 @@ from stakes.costs.cost import Cost
 from stakes.errors import CheckpointError, NonFiniteError, SettingError, ShapeError, StakesWarning
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores.decision_score import DecisionScore
-from stakes.scores.mixture import ScoreMixture, named_score, score_of_draw, score_weights
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
-from stakes.scores.scoring_rules import ScoringRule
+from stakes.scores.scoring_rules import ScoreMixture, ScoringRule, named_score, score_of_draw, score_weights
 
 
 class FactorForecast(NamedTuple):

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from stakes.artifacts.folder import open_as_judged, record_file
-from stakes.costs.cost import user_cost_errors
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.costs.cost import ranged_parameter, user_cost_errors, with_parameter
 from stakes.errors import StakesError
 from stakes.evaluation.case_metrics import JudgedParts
 from stakes.evaluation.selection import Frontier, candidate_words

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from stakes.costs.parameter_column import RangedParameter
+from stakes.costs.cost import RangedParameter
 from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.case_metrics import LimitWorth
 from stakes.evaluation.intervals import Difference

@@ -12,7 +12,16 @@ from torch import Tensor
 from stakes.actions.scalar_solvers import Solver
 from stakes.actions.solve import expected_cost_of, optimal_action, solve_action
 from stakes.argument_checks import prepared_pair, require_one_of
-from stakes.costs.cost import ActionSolution, Cost, at_bounds, require_cost, requires_eager
+from stakes.costs.cost import (
+    ActionSolution,
+    Cost,
+    ParameterColumn,
+    at_bounds,
+    ranged_parameter,
+    require_cost,
+    requires_eager,
+    with_parameter,
+)
 from stakes.costs.member_weights import (
     mean_of_members,
     refuse_weights,
@@ -20,7 +29,6 @@ from stakes.costs.member_weights import (
     slope_and_curvature,
     slope_of,
 )
-from stakes.costs.parameter_column import ParameterColumn, ranged_parameter, with_parameter
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
 

@@ -21,8 +21,7 @@ from stakes.costs.cost import Parameter
 from stakes.errors import NonFiniteError, ShapeError, StakesWarning
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores.decision_score import DecisionScore, member_influence
-from stakes.scores.mixture import score_of_draw
-from stakes.scores.scoring_rules import ScoringRule
+from stakes.scores.scoring_rules import ScoringRule, score_of_draw
 
 
 def process_count() -> int:

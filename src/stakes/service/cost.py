@@ -10,8 +10,15 @@ import torch
 
 from stakes.cost_spec.library import cost_names
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, action_is_outcome, action_parts, part_names, user_cost_errors
-from stakes.costs.parameter_column import parameter_value, with_parameter
+from stakes.costs.cost import (
+    Cost,
+    action_is_outcome,
+    action_parts,
+    parameter_value,
+    part_names,
+    user_cost_errors,
+    with_parameter,
+)
 from stakes.errors import StakesError, did_you_mean
 from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
 

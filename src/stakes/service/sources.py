@@ -17,8 +17,7 @@ from stakes.artifacts.fits import AboutFit, Bundle, load_bundle
 from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, is_separable, outcome_total
-from stakes.costs.parameter_column import RangedParameter
+from stakes.costs.cost import Cost, RangedParameter, is_separable, outcome_total
 from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
 from stakes.data.forecasts.forecast_set import ForecastSet

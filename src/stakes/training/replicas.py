@@ -14,8 +14,7 @@ from torch.nn.functional import pad
 
 from stakes.actions.scalar_solvers import ProjectedGradient
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
-from stakes.costs.cost import Cost, Parameter, vector_cost
-from stakes.costs.parameter_column import ParameterColumn, with_parameter
+from stakes.costs.cost import Cost, Parameter, ParameterColumn, vector_cost, with_parameter
 from stakes.costs.parameter_range import ParameterRange
 from stakes.costs.scalar_costs import PriceParameter, scalar_cost
 from stakes.data.case_table import CaseTable
@@ -23,9 +22,17 @@ from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.scores.decision_score import DecisionScore, climatology_action
-from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
-from stakes.scores.scoring_rules import Estimator, ScoringRule, ThresholdWeightedCRPS, TotalCRPS, VariogramScore
+from stakes.scores.scoring_rules import (
+    Estimator,
+    ScoreMixture,
+    ScoringRule,
+    ThresholdWeightedCRPS,
+    TotalCRPS,
+    VariogramScore,
+    named_score,
+    score_weights,
+)
 from stakes.training.settings import TrainingSettings
 
 

@@ -19,7 +19,7 @@ from stakes.errors import SettingError
 from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction, require_chain
 from stakes.models.implicit import ImplicitModel
 from stakes.models.linear import LinearModel
-from stakes.scores.mixture import score_weights
+from stakes.scores.scoring_rules import score_weights
 
 Companion = Literal["decision", "crps_of_total", "variogram", "tail_crps"]
 """What the score is mixed with; see `TrainingSettings`."""

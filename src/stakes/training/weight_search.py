@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.cost import Cost, ParameterColumn
 from stakes.data.case_table import CaseTable
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from stakes.cost_spec.library import column_of
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, user_cost_errors
-from stakes.costs.parameter_column import RangedParameter, ranged_parameter
+from stakes.costs.cost import Cost, RangedParameter, ranged_parameter, user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table, write_table

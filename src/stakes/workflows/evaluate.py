@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.folder import open_folder
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, outcome_total, user_cost_errors
-from stakes.costs.parameter_column import ranged_parameter, with_parameter
+from stakes.costs.cost import Cost, outcome_total, ranged_parameter, user_cost_errors, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table

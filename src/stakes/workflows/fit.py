@@ -27,8 +27,7 @@ from stakes.artifacts.folder import (
 )
 from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec, cost_again
-from stakes.costs.cost import user_cost_errors
-from stakes.costs.parameter_column import ranged_parameter
+from stakes.costs.cost import ranged_parameter, user_cost_errors
 from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError

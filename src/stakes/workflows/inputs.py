@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost
-from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.cost import Cost, ParameterColumn
 from stakes.data.outcome_bounds import written_pair
 from stakes.data.tables.columns import likely_directions
 from stakes.data.tables.files import read_table

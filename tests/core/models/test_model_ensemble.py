@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from stakes import ImplicitModel
 from stakes.models import ensemble as model_ensemble
-from stakes.models.ensemble import member_shares, pooled_members, pooled_parts
+from stakes.models.sample_model import member_shares, pooled_members, pooled_parts
 
 FEATURES, OUTCOMES, SEED = 3, 2, 5
 
