@@ -39,8 +39,7 @@ from stakes.service.schemas import RequestError, naming_field
 from stakes.service.server import ServiceSettings
 from stakes.settings import shown
 from stakes.text import number_text
-from stakes.workflows.decide import table_notes
-from stakes.workflows.missing_features import decidable_rows
+from stakes.workflows.decide import decidable_rows, table_notes
 
 Floats = NDArray[np.float64]
 PostedMembers = Sequence[float] | Sequence[Sequence[float]]
