@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.library import cost_names, library_cost, with_defaults
+from stakes.cost_spec.spec import cost_names, library_cost, with_defaults
 from stakes.costs.scalar_costs import PowerCurve
 from stakes.programs.scenario_program import program_cost
 

@@ -4,8 +4,7 @@ import sys
 from refusals import refuses
 
 import stakes
-from stakes.cost_spec.library import _KINDS, cost_names, library_cost, with_defaults
-from stakes.cost_spec.spec import CostSpec
+from stakes.cost_spec.spec import _KINDS, CostSpec, cost_names, library_cost, with_defaults
 from stakes.errors import CostError
 
 

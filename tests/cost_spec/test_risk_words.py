@@ -6,8 +6,7 @@ from refusals import refuses
 
 import stakes
 from stakes.artifacts.folder import words_for
-from stakes.cost_spec.library import without_risk
-from stakes.cost_spec.spec import CostSpec
+from stakes.cost_spec.spec import CostSpec, without_risk
 from stakes.errors import CostError
 
 AVERSE = "schedule:short=4,long=1,ramp=0.5,cvar_level=0.9,cvar_mix=0.5"

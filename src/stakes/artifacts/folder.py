@@ -21,9 +21,8 @@ from pyarrow.parquet import ParquetFile
 from torch import Tensor
 
 from stakes.argument_checks import require_count
-from stakes.cost_spec.files import spec_of_file
-from stakes.cost_spec.library import RISK_KEYS, cost_names
-from stakes.cost_spec.spec import CostSpec, cost_again
+from stakes.cost_spec.files import RISK_KEYS, spec_of_file
+from stakes.cost_spec.spec import CostSpec, cost_again, cost_names
 from stakes.costs.cost import Cost, require_cost, risk_of
 from stakes.data.case_table import CaseTable, Category
 from stakes.data.tables.columns import column_numbers

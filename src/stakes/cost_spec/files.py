@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from torch import Tensor
 
-from stakes.cost_spec.library import COMMON_KEYS, RISK_KEYS, UNIT_KEYS
 from stakes.costs.cost import Cost, Parameter, WrappedCost, error_words, require_cost, unwrapped
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
@@ -26,6 +25,15 @@ from stakes.settings import from_plain, shown, to_plain
 
 if TYPE_CHECKING:
     from stakes.cost_spec.spec import CostSpec
+
+UNIT_KEYS = ("unit", "action_unit")
+"""The units of the cost and of what is decided."""
+
+RISK_KEYS = {"cvar_level": "level", "cvar_mix": "mix"}
+"""Aversion to risk: the keys, and the fields of `stakes.CVaRCost` that they are."""
+
+COMMON_KEYS = (*RISK_KEYS, *UNIT_KEYS)
+"""All of them."""
 
 _BOUNDS = ("lower", "upper")
 

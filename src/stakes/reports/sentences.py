@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.cost_spec.library import ParameterValue
-from stakes.cost_spec.spec import CostSpec
+from stakes.cost_spec.spec import CostSpec, ParameterValue
 from stakes.costs.cost import risk_of
 from stakes.costs.parameter_range import ParameterRange
 from stakes.data.tables.layout import DataQuality

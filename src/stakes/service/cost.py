@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import torch
 
-from stakes.cost_spec.library import cost_names
-from stakes.cost_spec.spec import CostSpec
+from stakes.cost_spec.spec import CostSpec, cost_names
 from stakes.costs.cost import (
     Cost,
     action_is_outcome,

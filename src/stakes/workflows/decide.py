@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from stakes.cost_spec.library import column_of
-from stakes.cost_spec.spec import CostSpec
+from stakes.cost_spec.spec import CostSpec, column_of
 from stakes.costs.cost import Cost, RangedParameter, ranged_parameter, user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
