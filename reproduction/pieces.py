@@ -24,7 +24,7 @@ from reproduction.runs.folder import METRICS, SETTINGS, STATE
 from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import WEIGHTS
 from reproduction.runs.sweep import run_sweep
-from stakes.console import exit_code_of
+from stakes.cli import exit_code_of
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 
 _TRIAL = {"training.epochs": 10, "training.pretraining_epochs": 10, "training.validate_every": 5}

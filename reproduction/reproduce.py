@@ -38,11 +38,11 @@ from reproduction.studies import untrained_runs
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import portfolio_rows, score_rows, summarise
-from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.files import locked, write_atomically
 from stakes.reports.page import Figure, write_report
 from stakes.settings import canonical_text, to_plain
+from stakes.training.progress import StatusLines
 
 # Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of
 # an AMD EPYC and on an H200 (benchmarks/README.md); other machines differ by a factor of a few.

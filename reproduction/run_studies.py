@@ -24,11 +24,11 @@ from reproduction.studies import assess, build_study
 from reproduction.study import Study, StudyError
 from reproduction.study_collection import Studies
 from reproduction.tasks.task import KnownTruth, Task
-from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.headroom import PolicySettings, train_policy
 from stakes.files import read_json, write_json
 from stakes.settings import canonical_text, to_plain
+from stakes.training.progress import StatusLines
 
 _SETTINGS = PolicySettings(epochs=200, patience=40)
 

@@ -8,10 +8,10 @@ from typing import Any
 from reproduction.programs.problem import QUICK, WHOLE, Plan, Problem
 from reproduction.programs.report import build_programs_report, compared, problem_figure
 from reproduction.programs.run import run_problem
-from stakes.console import StatusLines
 from stakes.errors import SettingError, TableError, did_you_mean
 from stakes.files import write_atomically
 from stakes.reports.page import write_report
+from stakes.training.progress import StatusLines
 
 
 def all_plans() -> tuple[Plan, ...]:

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from reproduction.programs.problem import Actions, CandidateSource, Forecast, Measure, Plan, Problem, RunEffort
 from stakes.actions.solve import solve_action
-from stakes.console import StatusLines
 from stakes.data.case_table import CaseTable
 from stakes.errors import CheckpointError, StakesError
 from stakes.files import canonical_json, read_bytes, write_atomically
 from stakes.scores.scoring_rules import energy_score
 from stakes.settings import to_plain
 from stakes.training.processes import called_for_each
+from stakes.training.progress import StatusLines
 from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]

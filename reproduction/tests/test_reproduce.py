@@ -27,9 +27,9 @@ from reproduction.reproduce import Reproduction, reproduce
 from reproduction.run_studies import run_studies
 from reproduction.runs.folder import RunFolder
 from reproduction.study import Study
-from stakes.console import StatusLines
 from stakes.files import write_json
 from stakes.settings import to_plain
+from stakes.training.progress import StatusLines
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
 WANTED = {

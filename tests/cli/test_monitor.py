@@ -11,7 +11,7 @@ from calls import called, complaint
 from scipy.special import ndtr
 from user_files import past_forecasts
 
-from stakes.console import ALARM
+from stakes.cli import ALARM
 from stakes.evaluation.drift import SeenErrors
 from stakes.forecasting.recalibration import JudgedCorrection
 

@@ -292,7 +292,7 @@ def test_a_leak_is_told_and_kept() -> None:
 def test_decision_weights_without_a_gradient_are_not_trained_and_progress_is_told_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stakes.console._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("stakes.training.progress._SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("stakes.forecasting.correction_candidates.trained_on_decision", pytest.fail)
     random = np.random.default_rng(0)
     level = random.normal(60, 20, size=(160, 4))

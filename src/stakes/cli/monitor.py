@@ -36,8 +36,8 @@ def monitor(
     json: flag.Json = False,
     quiet: flag.Quiet = False,
 ) -> None:
+    from stakes.cli import ALARM
     from stakes.cli.output import print_json, print_notes, print_text
-    from stakes.console import ALARM
     from stakes.workflows.monitor import monitor_folder
 
     seen = monitor_folder(folder, new, forecast, alpha=alpha, cost=cost, separator=separator, encoding=encoding)

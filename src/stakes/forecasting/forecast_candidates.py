@@ -13,7 +13,6 @@ from joblib import effective_n_jobs
 from torch import Tensor
 
 from stakes.argument_checks import whole_number
-from stakes.console import StatusLines
 from stakes.costs.cost import total_of, vector_cost
 from stakes.data.case_table import CaseTable
 from stakes.data.outcome_bounds import within_bounds
@@ -46,7 +45,7 @@ from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
 from stakes.scores.scoring_rules import energy_score, score_weights
-from stakes.training.progress import ReplicaRecord
+from stakes.training.progress import ReplicaRecord, StatusLines
 from stakes.training.settings import ImplicitSettings, RefitSchedule, resolved_device
 from stakes.training.weight_search import (
     FittedWeight,

@@ -3,7 +3,8 @@
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,11 +106,48 @@ class Observer:
 _SECONDS_BETWEEN_LINES = 10.0
 
 
+class StatusLines:
+    """Writes one sentence at a time."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def __call__(self, sentence: str) -> None:
+        if not self.quiet:
+            sys.stderr.write(f"{sentence}\n")
+            sys.stderr.flush()
+
+    @contextmanager
+    def counting(self, sentence: str) -> Iterator[Callable[[int, int], None]]:
+        """Write the sentence, and give a function that is to be told how many of how many are done.
+
+        It moves a bar, or writes a line every ten seconds where there is no terminal, or no rich.
+        """
+        self(sentence)
+        if self.quiet or not _has_bars():
+            yield self._lines()
+            return
+        with _bars() as bars:
+            task = bars.add_task("", total=None)
+            yield lambda done, of: bars.update(task, completed=done, total=of)
+
+    def _lines(self) -> Callable[[int, int], None]:
+        told = monotonic()
+
+        def tell(done: int, of: int) -> None:
+            nonlocal told
+            if monotonic() - told >= _SECONDS_BETWEEN_LINES:
+                told = monotonic()
+                self(f"{done:,} of {of:,} done")
+
+        return tell
+
+
 class Display:
     """One bar for each stack at work, and warnings; a line every ten seconds where there is no terminal, or no rich."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
+        self.bars = None if quiet or not _has_bars() else _bars()
         self.quiet, self._told = quiet, monotonic()
         self.tasks: dict[str, TaskID] = {}
         self._warned: set[str] = set()
@@ -177,6 +215,10 @@ class StackDisplay(Observer):
         for sentence in skipped:
             self.display.warn(sentence)
         self.display.note(f"resumed after epoch {epoch} of {phase}")
+
+
+def _has_bars() -> bool:
+    return sys.stderr.isatty() and find_spec("rich") is not None
 
 
 def _bars() -> "Bars":

@@ -11,7 +11,6 @@ import pandas as pd
 
 import stakes
 from stakes.argument_checks import require_count
-from stakes.console import StatusLines
 from stakes.costs.cost import user_cost_errors
 from stakes.data.tables.files import read_table, write_table
 from stakes.data.tables.layout import TableCases
@@ -24,6 +23,7 @@ from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences
 from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
+from stakes.training.progress import StatusLines
 from stakes.workflows.evaluate import judge_forecast
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, request_record
 

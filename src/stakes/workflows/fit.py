@@ -25,7 +25,6 @@ from stakes.artifacts.folder import (
     record_file,
     save_cases,
 )
-from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import ranged_parameter, user_cost_errors
 from stakes.data.tables.files import read_table, without_noise, write_table
@@ -50,6 +49,7 @@ from stakes.reports.sentences import (
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
+from stakes.training.progress import StatusLines
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
 

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from stakes.artifacts.folder import DataFingerprint, FittedSpan, record_file
 from stakes.artifacts.panels import NEWEST, AboutPanel, PanelFit, PolicyCost, save_panel
-from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.columns import in_utc
 from stakes.data.tables.files import PARQUET, file_suffix, write_table
@@ -24,6 +23,7 @@ from stakes.forecasting.panels import PanelSettings
 from stakes.reports.panel import write_panel_report
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text
+from stakes.training.progress import StatusLines
 from stakes.workflows.decide import DecidedCases, overlap_notes
 
 EVALUATION = "evaluation"

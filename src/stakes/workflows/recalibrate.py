@@ -15,7 +15,6 @@ from stakes.artifacts.recalibrations import (
     load_recalibration,
     save_recalibration,
 )
-from stakes.console import StatusLines
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.costs.cost import user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
@@ -39,6 +38,7 @@ from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
 from stakes.reports.tables import CHANGES, shown_selection
 from stakes.text import count_text, number_text
+from stakes.training.progress import StatusLines
 from stakes.workflows.evaluate import newer_sentence
 
 
