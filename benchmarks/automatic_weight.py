@@ -75,7 +75,7 @@ class Settings:
     @classmethod
     def of(cls, task: Task, quick: bool) -> "Settings":
         cases = len(task.data().train)
-        return cls(task, ESTIMATOR_MODELS["implicit"], automatic_settings(cases, 2 if quick else None))
+        return cls(task, ESTIMATOR_MODELS["implicit"](), automatic_settings(cases, 2 if quick else None))
 
 
 def run(settings: Settings) -> dict[str, Any]:

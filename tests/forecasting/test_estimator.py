@@ -65,7 +65,7 @@ def fitted() -> stakes.DecisionAwareForecaster:
 )
 def test_every_kind_of_model(model: object, monkeypatch: pytest.MonkeyPatch) -> None:
     # a thousand steps would take seconds a forecast
-    monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", DiffusionSettings(hidden=16, layers=2, steps=21))
+    monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", lambda: DiffusionSettings(hidden=16, layers=2, steps=21))
     features, outcome = table(40)
     found = forecaster(model=model, epochs=1, members=5, **DEFAULT).fit(features, outcome)
     assert found.sample(features[:3]).shape == (3, 5, 1)

@@ -65,7 +65,7 @@ def training_record(forecaster: DecisionAwareForecaster) -> dict[str, Any]:
     """What training.json holds; it is refused if it could not be read again."""
     given = {name: getattr(forecaster, name) for name in _STORED}
     model, seed = given["model"], given["random_state"]
-    model = ESTIMATOR_MODELS[model] if isinstance(model, str) else model
+    model = ESTIMATOR_MODELS[model]() if isinstance(model, str) else model
     given["model"] = to_plain(model) if isinstance(model, LibraryModel) else "own"
     given["random_state"] = seed if isinstance(seed, Integral) else None
     found = _Found(

@@ -1,10 +1,11 @@
 """Weighted members: weights (..., M), of which only the ratios matter, and members in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -281,3 +282,14 @@ def _gradient(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool = F
 
 def _with_self(values: Tensor) -> tuple[Tensor, Tensor]:
     return values.sum(), values
+
+
+def member_quantiles(
+    values: NDArray[Any], levels: Sequence[float], weights: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Quantiles (n, Q, ...) of members (n, M, ...); of weighted members their order statistics."""
+    if weights is None:
+        return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
+    shares = weights.reshape(*weights.shape, *[1] * (values.ndim - 2))
+    shares = np.broadcast_to(shares, values.shape)
+    return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)

@@ -16,7 +16,7 @@ from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.programs.scenario_program import BINDS, LimitPrices, limit_prices, program_cost
-from stakes.scores.decision_score import climatology_action
+from stakes.scores.decision_score import climatology_action, require_finite_costs
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
 _PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
@@ -302,16 +302,6 @@ def climatology_cost(
         seen = outcome[torch.from_numpy(cases)]
         paid[cases] = cost(action.expand(len(seen), -1), seen).numpy()
     return constant_cost(paid)
-
-
-def require_finite_costs(costs: Floats) -> None:
-    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
-    if bad := int((~np.isfinite(costs)).sum()):
-        cure = "; a program that has no recourse for an outcome needs one, at a high price"
-        raise CostError(
-            f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
-            + (cure if np.isposinf(costs).any() else "")
-        )
 
 
 VALUES_SHOWN = 5

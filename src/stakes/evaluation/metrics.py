@@ -32,7 +32,7 @@ from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, Vari
 Metrics = dict[str, Tensor]
 Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
 
-LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
+LEVELS = tuple((torch.arange(2, 100, 4).double() / 100).tolist())
 """Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
 
 

@@ -28,11 +28,10 @@ from stakes.costs.cost import (
     vector_cost,
     with_parameter,
 )
+from stakes.costs.member_weights import member_quantiles
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
-from stakes.evaluation.case_metrics import require_finite_costs
-from stakes.forecasting.member_answers import member_quantiles
-from stakes.scores.decision_score import case_parts, mean_cost
+from stakes.scores.decision_score import case_parts, mean_cost, require_finite_costs
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]

@@ -8,20 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stakes.costs.member_weights import member_quantiles
 from stakes.errors import SettingError
 
 Floats = NDArray[np.float64]
 MemberPart = tuple[NDArray[Any], NDArray[Any] | None]
 """Members (n, M, D) of some rows, and what each weighs, (M,) or (n, M); None where all count alike."""
-
-
-def member_quantiles(values: NDArray[Any], levels: Sequence[float], weights: NDArray[Any] | None = None) -> Floats:
-    """Quantiles (n, Q, ...) of members (n, M, ...); of weighted members their order statistics."""
-    if weights is None:
-        return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
-    shares = weights.reshape(*weights.shape, *[1] * (values.ndim - 2))
-    shares = np.broadcast_to(shares, values.shape)
-    return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
 
 
 class _WhereSkproIs:

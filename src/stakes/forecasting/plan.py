@@ -122,8 +122,8 @@ def based_model(
 ) -> str | ModelSettings | ModelFactory:
     """The model on its base: an implicit one gets a linear start unless the base is "none"."""
     gap = whole_number("gap", gap, 0)
-    if isinstance(model, str):
-        model = ESTIMATOR_MODELS.get(model, model)
+    if isinstance(model, str) and model in ESTIMATOR_MODELS:
+        model = ESTIMATOR_MODELS[model]()
     if isinstance(model, ImplicitSettings) and (base != "none" or model.linear):
         return replace(model, linear=True, gap=gap or model.gap)
     return replace(model, gap=gap or model.gap) if isinstance(model, LinearSettings) else model

@@ -20,7 +20,6 @@ from stakes.evaluation.case_metrics import (
     climatology_cost,
     judged_parts,
     part_by_part,
-    require_finite_costs,
     todays_cost,
 )
 from stakes.evaluation.drift import SeenErrors
@@ -42,7 +41,13 @@ from stakes.forecasting.corrections import (
 )
 from stakes.forecasting.error_model import LEAST_CASES, StandardTerms, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.scores.decision_score import DecisionScore, foresight_costs, realised_cost, realised_costs
+from stakes.scores.decision_score import (
+    DecisionScore,
+    foresight_costs,
+    realised_cost,
+    realised_costs,
+    require_finite_costs,
+)
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 

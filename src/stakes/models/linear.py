@@ -186,7 +186,7 @@ class LinearModel(nn.Module):
         self.register_buffer("weight", torch.zeros(outcomes, features))
         self.register_buffer("bias", torch.zeros(outcomes))
         self.register_buffer("residuals", torch.zeros(residuals, outcomes))
-        self.register_buffer("order", torch.arange(residuals))
+        self.register_buffer("order", torch.tensor(range(residuals)))  # `torch.arange` would import sympy on meta
 
     def forward(self, features: Tensor, chosen: Tensor) -> Tensor:
         """Standardised members (..., M, D).

@@ -29,7 +29,7 @@ from stakes.costs.member_weights import (
     slope_and_curvature,
     slope_of,
 )
-from stakes.errors import ShapeError
+from stakes.errors import CostError, ShapeError
 from stakes.programs.interior_point import InteriorPoint
 
 _NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
@@ -238,3 +238,13 @@ class DecisionScore:
 
     def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None = None) -> Tensor:
         return realised_cost(self.cost, samples, outcome, weights=weights, solver=self.solver, thorough=False).cost
+
+
+def require_finite_costs(costs: NDArray[np.float64]) -> None:
+    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
+    if bad := int((~np.isfinite(costs)).sum()):
+        cure = "; a program that has no recourse for an outcome needs one, at a high price"
+        raise CostError(
+            f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
+            + (cure if np.isposinf(costs).any() else "")
+        )

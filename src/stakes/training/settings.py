@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 
 import torch
@@ -62,21 +63,21 @@ class TrainingSettings:
 
     epochs: int = 2000
     pretraining_epochs: int = 0
-    batch: int = 256  # cases per training step
-    members: int = 10  # members per case in training
-    learning_rate: float = 1e-3  # adam's, at the start
+    batch: int = 256
+    members: int = 10
+    learning_rate: float = 1e-3
     validate_every: int = 10
-    validation_members: int = 50  # members per case in validation
-    validation_draws: int | None = None  # how many times each validation case is drawn
+    validation_members: int = 50
+    validation_draws: int | None = None
     patience: int = 600
-    keep: Literal["best", "last"] = "best"  # whose weights are kept, those of the best validation or of the last epoch
-    gradient_clip: float | None = None  # the largest norm of a step's gradient; None does not clip
-    weight_decay: float = 0.0  # decay of the weights, decoupled from the gradient as in AdamW
+    keep: Literal["best", "last"] = "best"
+    gradient_clip: float | None = None
+    weight_decay: float = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
-    score_estimator: Literal["fair", "biased"] = "fair"  # "fair" or "biased", as in `energy_score`
-    decision_estimator: Literal["plain", "debiased"] = "plain"  # "plain" or "debiased", as in `DecisionScore`
-    solver: Literal["exact", "projected_gradient"] = "exact"  # how training finds the best action
-    solver_steps: int = 50  # of projected gradient descent
+    score_estimator: Literal["fair", "biased"] = "fair"
+    decision_estimator: Literal["plain", "debiased"] = "plain"
+    solver: Literal["exact", "projected_gradient"] = "exact"
+    solver_steps: int = 50
     companion: Companion = "decision"
     score: str = "energy"
     decision_member_count: int | None = None
@@ -118,12 +119,17 @@ class ModelSettings(Protocol):
     name: ClassVar[str]
 
     def build(self, features: int, outcomes: int) -> nn.Module:
-        """A fresh model, its weights drawn from torch's global generator."""
+        """A fresh model, its weights drawn from torch's global generator.
+
+        Args:
+            features: How many features a case has.
+            outcomes: How many outcomes a case has.
+        """
         ...
 
 
 @dataclass(frozen=True)
-class ImplicitSettings:
+class ImplicitSettings(ModelSettings):
     """The implicit generative model (appendix B: 5 x 50).
 
     Attributes:
@@ -136,9 +142,9 @@ class ImplicitSettings:
     """
 
     name: ClassVar[str] = "implicit"
-    noise: int = 8  # width of the noise vector of a member
-    hidden: int = 50  # width of the hidden layers
-    layers: int = 5  # how many hidden layers there are
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
     linear: bool = False
     gap: int = 0
     structured: bool = False
@@ -149,19 +155,12 @@ class ImplicitSettings:
         require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> ImplicitModel:
-        """A model of this kind.
-
-        Args:
-            features: How many features a case has.
-            outcomes: How many outcomes a case has.
-        """
-        return ImplicitModel(
-            features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap, self.structured
-        )
+        """A model of this kind."""
+        return ImplicitModel(features, outcomes, **vars(self))
 
 
 @dataclass(frozen=True)
-class LinearSettings:
+class LinearSettings(ModelSettings):
     """Ridge regression with resampled residual vectors, which needs no training.
 
     Attributes:
@@ -171,8 +170,8 @@ class LinearSettings:
     """
 
     name: ClassVar[str] = "linear"
-    residuals: int = 2000  # how many residual vectors are kept
-    gap: int = 0  # how many rows the cross-validation leaves out beside a block, as in `LinearModel`
+    residuals: int = 2000
+    gap: int = 0
     constant: bool = False
 
     def __post_init__(self) -> None:
@@ -180,17 +179,12 @@ class LinearSettings:
         require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> LinearModel:
-        """A model of this kind.
-
-        Args:
-            features: How many features a case has.
-            outcomes: How many outcomes a case has.
-        """
-        return LinearModel(features, outcomes, self.residuals, self.gap, self.constant)
+        """A model of this kind."""
+        return LinearModel(features, outcomes, **vars(self))
 
 
 @dataclass(frozen=True)
-class DiffusionSettings:
+class DiffusionSettings(ModelSettings):
     """The distributional diffusion model (appendix B: 5 x 50, 100 steps).
 
     Attributes:
@@ -207,12 +201,12 @@ class DiffusionSettings:
     """
 
     name: ClassVar[str] = "diffusion"
-    noise: int = 8  # width of the noise vector of a member
-    hidden: int = 50  # width of the hidden layers
-    layers: int = 5  # how many hidden layers there are
-    steps: int = 100  # how many noise levels the chain has
-    endpoints: Literal["scaled", "raw"] = "scaled"  # "scaled" or "raw", as in `NoiseSchedule`
-    prediction: Prediction = "v"  # what the network emits, as in `DiffusionModel`
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
+    steps: int = 100
+    endpoints: Literal["scaled", "raw"] = "scaled"
+    prediction: Prediction = "v"
     decision_weighting: DecisionWeighting = "paper"
     structured: bool = False
     chain_steps: int = 0
@@ -227,34 +221,18 @@ class DiffusionSettings:
         require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
 
     def build(self, features: int, outcomes: int) -> DiffusionModel:
-        """A model of this kind.
-
-        Args:
-            features: How many features a case has.
-            outcomes: How many outcomes a case has.
-        """
-        return DiffusionModel(
-            features,
-            outcomes,
-            self.noise,
-            self.hidden,
-            self.layers,
-            self.steps,
-            self.endpoints,
-            self.prediction,
-            self.decision_weighting,
-            self.structured,
-            self.chain_steps,
-            self.chain_gradient,
-        )
+        """A model of this kind."""
+        return DiffusionModel(features, outcomes, **vars(self))
 
 
 ModelFactory = Callable[[int, int], nn.Module]
 
-ESTIMATOR_MODELS: Mapping[str, ModelSettings] = {
-    "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
-    "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
-    "linear": LinearSettings(),
+_WIDER: dict[str, Any] = {"noise": 16, "hidden": 64, "layers": 3}
+
+ESTIMATOR_MODELS: Mapping[str, Callable[[], ModelSettings]] = {
+    "implicit": partial(ImplicitSettings, **_WIDER),
+    "diffusion": partial(DiffusionSettings, **_WIDER),
+    "linear": LinearSettings,
 }
 """What the estimator takes by name: wider than the paper's models, with fewer layers."""
 
@@ -293,7 +271,7 @@ def automatic_settings(cases: int, epochs: int | None = None, linear: bool = Fal
 def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
     """What makes a model from the numbers of features and outcomes."""
     if isinstance(model, str) and model in ESTIMATOR_MODELS:
-        model = ESTIMATOR_MODELS[model]
+        model = ESTIMATOR_MODELS[model]()
     if hasattr(model, "build"):
         return cast(ModelSettings, model).build
     if not callable(model):
