@@ -81,15 +81,6 @@ def test_every_listed_name_lives_where_it_says() -> None:
         assert getattr(stakes, name).__module__ == f"stakes.{stakes._HOME[name]}"
 
 
-def test_type_checkers_see_the_same_names() -> None:
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    assert len(imports) == len(block.body)
-    seen = {alias.asname: node.module for node in imports for alias in node.names if alias.name == alias.asname}
-    assert seen == {name: f"stakes.{home}" for name, home in stakes._HOME.items()}
-
-
 def test_unknown_attribute_raises() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Forecast'"):
         _ = stakes.Forecast

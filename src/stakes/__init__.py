@@ -1,9 +1,10 @@
 """Forecasts that know what is at stake: train sample-based models with a proper score and with a decision's cost."""
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
+if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.actions.check_cost import CostCheck as CostCheck
     from stakes.actions.check_cost import ProgramCheck as ProgramCheck
     from stakes.actions.check_cost import check_cost as check_cost
@@ -88,89 +89,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "ActionSolution": "costs.cost",
-    "AllocationCost": "programs.schedules",
-    "ArbitrageCost": "programs.storage",
-    "CVaRCost": "actions.cvar",
-    "Correction": "forecasting.corrections",
-    "Cost": "costs.cost",
-    "CostCheck": "actions.check_cost",
-    "CostLossCost": "costs.scalar_costs",
-    "CostScorer": "forecasting.regressor",
-    "DecisionAwareForecaster": "forecasting.forecaster",
-    "DecisionAwareLoss": "scores.objective",
-    "DecisionAwareObjective": "scores.objective",
-    "DecisionRegressor": "forecasting.regressor",
-    "DecisionScore": "scores.decision_score",
-    "DiffusionModel": "models.diffusion",
-    "DiffusionSettings": "training.settings",
-    "EnergyScore": "scores.scoring_rules",
-    "ImbalanceCost": "costs.scalar_costs",
-    "ImpliedCost": "evaluation.implied_cost",
-    "ImplicitModel": "models.implicit",
-    "ImplicitSettings": "training.settings",
-    "InteriorPoint": "programs.interior_point",
-    "LimitPrices": "programs.scenario_program",
-    "LinearModel": "models.linear",
-    "LinearSettings": "training.settings",
-    "NewsvendorCost": "costs.scalar_costs",
-    "NewtonBisection": "actions.scalar_solvers",
-    "ObjectiveTerms": "scores.objective",
-    "PanelForecaster": "forecasting.panel_forecaster",
-    "PanelSettings": "forecasting.panels",
-    "ParameterRange": "costs.parameter_range",
-    "PointwiseCRPS": "scores.scoring_rules",
-    "PowerCurve": "costs.scalar_costs",
-    "Program": "programs.modelling",
-    "ProgramCheck": "actions.check_cost",
-    "ProjectedGradient": "actions.scalar_solvers",
-    "ProtectionCost": "costs.scalar_costs",
-    "Quantity": "programs.modelling",
-    "Recalibrator": "forecasting.recalibrator",
-    "ReducedMembers": "scores.member_reduction",
-    "SampleModel": "models.sample_model",
-    "ScenarioProgram": "programs.scenario_program",
-    "ScheduleCost": "programs.schedules",
-    "ScoreMixture": "scores.scoring_rules",
-    "ScoringRule": "scores.scoring_rules",
-    "ShortfallCost": "costs.scalar_costs",
-    "Solver": "actions.scalar_solvers",
-    "StakesError": "errors",
-    "StorageCost": "programs.storage",
-    "ThresholdWeightedCRPS": "scores.scoring_rules",
-    "TotalCRPS": "scores.scoring_rules",
-    "TrainingDraw": "models.sample_model",
-    "TrainingSettings": "training.settings",
-    "ValueCurve": "evaluation.value",
-    "VariogramScore": "scores.scoring_rules",
-    "WindDispatchCost": "costs.scalar_costs",
-    "check_cost": "actions.check_cost",
-    "check_program": "actions.check_cost",
-    "compare": "evaluation.ensembles",
-    "corrected_in_time": "forecasting.corrections",
-    "cost_function": "programs.convex_actions",
-    "cost_scorer": "forecasting.regressor",
-    "decide_array": "forecasting.array_decisions",
-    "energy_score": "scores.scoring_rules",
-    "evaluate": "evaluation.ensembles",
-    "evaluate_table": "evaluation.ensembles",
-    "frontier": "evaluation.selection",
-    "headroom": "evaluation.headroom",
-    "implied_cost": "evaluation.implied_cost",
-    "limit_prices": "programs.scenario_program",
-    "load_bundle": "artifacts.fits",
-    "load_record": "data.records",
-    "optimal_action": "actions.solve",
-    "paired_difference": "evaluation.intervals",
-    "quantile_members": "data.forecasts.quantiles",
-    "reduce_members": "scores.member_reduction",
-    "rolling_forecasts": "forecasting.corrections",
-    "save_bundle": "artifacts.fits",
-    "solve_action": "actions.solve",
-    "value_curve": "evaluation.value",
-    "watch_errors": "evaluation.drift",
-}
+_LINE = re.compile(r"^    from stakes\.(\S+) import (\w+) as \2$", re.MULTILINE)
+_SOURCE = __spec__.loader.get_source(__name__)  # type: ignore[union-attr]
+_HOME = {name: module for module, name in _LINE.findall(_SOURCE)}  # what the lines above say, said once
 
 __all__ = list(_HOME)
 

@@ -17,7 +17,7 @@ from stakes.artifacts.folder import STORED_CASES, record_file, save_cases
 from stakes.service.app import create_app
 from stakes.service.server import ServiceSettings, make_server, open_listener
 from stakes.service.sources import open_source
-from stakes.service.workers import Answering, be_a_nursery
+from stakes.service.workers import Answering, fork_workers
 
 
 def golden_fit(folder: Path) -> Path:
@@ -32,10 +32,10 @@ def golden_service(folder: Path, settings: ServiceSettings, make: Callable[[], A
     return create_app(open_source([folder], None, settings), make)
 
 
-def forked_nursery(entry: str, stdin: int, environment: Mapping[str, str]) -> ForkedCommand:
-    """In place of `start_interpreter`, which takes seconds: the nursery as a fork of this process."""
-    assert entry.endswith(f":{be_a_nursery.__name__}")
-    return ForkedCommand(be_a_nursery, stdin=stdin, start_new_session=True)
+def forked_fork_server(entry: str, stdin: int, environment: Mapping[str, str]) -> ForkedCommand:
+    """In place of `start_interpreter`, which takes seconds: the fork server as a fork of this process."""
+    assert entry.endswith(f":{fork_workers.__name__}")
+    return ForkedCommand(fork_workers, stdin=stdin, start_new_session=True)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-from live_services import forked_nursery, golden_fit, golden_service, listening
+from live_services import forked_fork_server, golden_fit, golden_service, listening
 from user_files import recalibrated  # noqa: F401  a fixture
 
 from stakes.service import workers as worker_processes
@@ -20,7 +20,7 @@ def forked_nurseries() -> Iterator[None]:
     """What workers are forked from is itself a fork; a process with a GPU cannot be forked once it has computed."""
     with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
-            patch.setattr(worker_processes, "start_interpreter", forked_nursery)
+            patch.setattr(worker_processes, "start_interpreter", forked_fork_server)
         yield
 
 

@@ -24,7 +24,7 @@ from stakes.training.processes import start_interpreter
 def test_a_signal_ends_it_when_what_was_asked_is_answered(
     fit: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a fork of this process; SIGTERM ends the nursery that a user has, a fresh interpreter."""
+    """In a fork of this process; SIGTERM ends the fork server that a user has, a fresh interpreter."""
     if number == signal.SIGTERM:
         monkeypatch.setattr(worker_processes, "start_interpreter", start_interpreter)
     process = forked(lambda: main(["serve", str(fit), "--port", "0"]))

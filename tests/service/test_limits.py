@@ -72,7 +72,7 @@ def test_a_worker_that_had_much_in_memory_is_not_used_again(wayward: httpx.Clien
     assert int(wayward.post("/v1/decide", content=b"who").content) != first
 
 
-def test_workers_come_back_when_their_nursery_is_killed(wayward: httpx.Client) -> None:
+def test_workers_come_back_when_their_fork_server_is_killed(wayward: httpx.Client) -> None:
     worker = int(wayward.post("/v1/decide", content=b"who").content)
     os.killpg(os.getpgid(worker), signal.SIGKILL)
     assert has_ended(worker)

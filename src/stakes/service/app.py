@@ -27,7 +27,7 @@ from stakes.reports.page import chart_script, chart_styles, template_text
 from stakes.service import schemas
 from stakes.service.schemas import ErrorAnswer, RequestError, refusal, refused, require_json, unknown_route
 from stakes.service.server import ServiceSettings, is_loopback
-from stakes.service.service import QUESTIONS, Answers, Service
+from stakes.service.service import ROUTES, Answers, Service
 from stakes.service.sources import ForecastSource
 from stakes.service.workers import Answering, WorkerPool
 
@@ -230,7 +230,7 @@ def create_app(source: ForecastSource, make: Callable[[], Answering] | None = No
         exception_handlers={RequestError: refused, HTTPException: unknown_route, Exception: _failed},
     )
     questions = APIRouter(route_class=Asked)
-    for name in QUESTIONS:
+    for name in ROUTES:
         questions.add_api_route(f"/v1/{name}", getattr(service, name), methods=["POST"], responses=_refusals(*_WORDS))
     app.include_router(questions)
     for handler in (service.model, service.cases):

@@ -173,7 +173,7 @@ class Service:
         return self._source.cases()
 
 
-QUESTIONS = {
+ROUTES = {
     each.__name__: each
     for each in (
         Service.decide,
@@ -195,7 +195,7 @@ class Answers:
         torch.set_num_threads(1)  # this process is forked, which threads would not survive
         self._threads, service = source.settings.threads_each, Service(source)
         self._asked = {
-            name: (get_type_hints(handler)["request"], partial(handler, service)) for name, handler in QUESTIONS.items()
+            name: (get_type_hints(handler)["request"], partial(handler, service)) for name, handler in ROUTES.items()
         }
 
     def __call__(self, name: str, content: bytes) -> Reply:

@@ -23,7 +23,7 @@ from stakes.service.server import ServiceSettings
 from stakes.training.processes import start_interpreter
 
 _FORK = b"f"
-_ENTRY = "stakes.service.workers:be_a_nursery"
+_ENTRY = "stakes.service.workers:fork_workers"
 
 
 class Reply(NamedTuple):
@@ -86,7 +86,7 @@ class ForkServer:
             self._control.sendall(packed)
 
     def worker(self) -> WorkerProcess:
-        """A new worker; raises `WorkerError` where the nursery has ended."""
+        """A new worker; raises `WorkerError` where this process has ended."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -117,7 +117,7 @@ def _received(line: socket.socket, size: int) -> bytes:
 # In the other processes
 
 
-def be_a_nursery() -> None:
+def fork_workers() -> None:
     """Fork a worker whenever the process at the other end of the standard input wishes; end with it."""
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -164,7 +164,7 @@ class WorkerPool:
     def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
         self._make, self._settings = make, settings
         self._counting, self._pending = threading.Lock(), 0
-        self._starting, self._nursery, self._closed = threading.Lock(), ForkServer(make), False
+        self._starting, self._fork_server, self._closed = threading.Lock(), ForkServer(make), False
         self._threads = ThreadPoolExecutor(settings.workers, "stakes")  # each waits for a worker
         self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()  # None in place of one that was killed
         for _ in range(settings.workers):
@@ -198,7 +198,7 @@ class WorkerPool:
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._starting:
             self._closed = True
-            self._nursery.end()
+            self._fork_server.end()
         self._threads.shutdown()
 
     def _answered(self, name: str, content: bytes | bytearray, deadline: float) -> Reply:
@@ -219,13 +219,13 @@ class WorkerPool:
     def _worker(self) -> WorkerProcess:
         with self._starting:
             try:
-                return self._nursery.worker()
+                return self._fork_server.worker()
             except WorkerError:
                 if self._closed:
                     raise
-                self._nursery.end()
-                self._nursery = ForkServer(self._make)
-                return self._nursery.worker()
+                self._fork_server.end()
+                self._fork_server = ForkServer(self._make)
+                return self._fork_server.worker()
 
     def _done(self, future: "Future[Reply]") -> None:
         with self._counting:
