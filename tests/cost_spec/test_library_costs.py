@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 from refusals import refuses
 
 import stakes
@@ -12,12 +9,6 @@ def test_every_cost_has_a_line_and_its_example_is_a_cost() -> None:
     assert list(cost_names()) == list(_KINDS)
     for kind in _KINDS.values():
         CostSpec.parse(kind.example).build()
-
-
-def test_names_come_without_torch() -> None:
-    code = "import sys; from stakes.cost_spec import library; library.cost_names(); print('torch' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
 
 
 def test_a_cost_from_its_parameters() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies
 from torch import Tensor, nn
 
 from stakes import ImplicitModel
-from stakes.models import ensemble as model_ensemble
+from stakes.models import sample_model
 from stakes.models.sample_model import member_shares, pooled_members, pooled_parts
 
 FEATURES, OUTCOMES, SEED = 3, 2, 5
@@ -53,7 +53,7 @@ def test_members_are_those_of_each_model_from_its_own_seed(share_noise: bool) ->
 
 
 def test_a_row_does_not_depend_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_ensemble, "_MEMBERS_AT_ONCE", {"cpu": 4 * 6})  # four rows of a model at a time
+    monkeypatch.setattr(sample_model, "_MEMBERS_AT_ONCE", {"cpu": 4 * 6})  # four rows of a model at a time
     ensemble, features = models(2), rows(11)
     whole = pooled_members(ensemble, features, 12, SEED)
     for row in (0, 4, 10):
@@ -80,7 +80,7 @@ def test_seeds_decide_the_members() -> None:
 
 @pytest.mark.parametrize("share_noise", [True, False])
 def test_parts_hold_every_row_once(share_noise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_ensemble, "_MEMBERS_HELD", 4 * 10)  # four rows at a time
+    monkeypatch.setattr(sample_model, "_MEMBERS_HELD", 4 * 10)  # four rows at a time
     ensemble, features = models(2), rows(11)
     parts = list(pooled_parts(ensemble, features, 10, SEED, share_noise=share_noise))
     assert [place for place, _ in parts] == [slice(0, 4), slice(4, 8), slice(8, 12)]
