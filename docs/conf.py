@@ -1,8 +1,12 @@
 """The documentation site: `make docs` builds it, offline and without warnings."""
 
+import pkgutil
 import re
+from collections.abc import Iterator
+from inspect import Parameter
 from typing import Any
 
+from cyclopts import App
 from sphinx.application import Sphinx
 
 import stakes
@@ -41,11 +45,38 @@ _BESIDE = r"(?:\.\./)*(?:reproduction|benchmarks|tests)/[^)]*\)"
 
 def _adapt_page(_: Sphinx, name: str, source: list[str]) -> None:
     """What reads well in the repository as it is, made to fit the site."""
+    source[0] = re.sub(r"^Options: `stakes (\S+) --help`\.$", _help_of, source[0], flags=re.MULTILINE)
     for outside, inside in _PAGES.items():
         source[0] = re.sub(rf"\]\((?:\.\./)+{outside}\)", f"]({inside})", source[0])
     # what is beside the site keeps its words, without the link
     source[0] = re.sub(rf"!?\[([^][]*)\]\({_BESIDE}", r"\1", source[0])
     source[0] = re.sub(rf"\]\({_BESIDE}", "]", source[0])
+
+
+def _help_of(match: re.Match[str]) -> str:
+    """The examples and options of a command, as its help has them."""
+    app = pkgutil.resolve_name(f"stakes.cli.{match[1].replace('-', '_')}:app")
+    parts = [app] if app.default_command else [app[name] for name in ("list", "export")]
+    return "\n\n".join(text for part in parts for text in _options(part))
+
+
+def _options(app: App) -> Iterator[str]:
+    if "```" in (examples := app.help_epilogue or ""):
+        lines = re.sub(r"^(?=\S)", "$ ", examples.split("```")[1].strip(), flags=re.MULTILINE)
+        yield f"```console\n{lines}\n```"
+    shown = [each for each in app.assemble_argument_collection() if each.show]
+    for title in dict.fromkeys(str(group.name) for each in shown for group in each.parameter.group or ()):
+        rows = [f"| {title} | | default |", "|---|---|---|"]
+        for each in shown:
+            if title in [group.name for group in each.parameter.group or ()]:
+                default = each.field_info.default
+                told = (
+                    "required" if each.required else "" if default in (None, False, Parameter.empty) else f"`{default}`"
+                )
+                text = str(each.parameter.help).replace("|", "\\|")
+                choices = f" ({', '.join(each.get_choices() or ())})" if each.get_choices() else ""
+                rows.append(f"| {', '.join(f'`{name}`' for name in each.names)} | {text}{choices} | {told} |")
+        yield "\n".join(rows)
 
 
 def _plain_docstring(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

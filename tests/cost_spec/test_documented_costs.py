@@ -1,4 +1,4 @@
-"""The tables of costs in docs/reference/commands.md, against the costs themselves."""
+"""The tables of costs in docs/reference/costs.md, against the costs themselves."""
 
 from dataclasses import MISSING, fields
 from functools import cache
@@ -13,7 +13,7 @@ from stakes.cost_spec.spec import cost_names, library_cost, with_defaults
 from stakes.costs.scalar_costs import PowerCurve
 from stakes.programs.scenario_program import program_cost
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "costs.md"
 GIVEN: dict[str, dict[str, Any]] = {
     "shortfall": {"penalty": 5.0},
     "wind_dispatch": {"penalty": 5.0},

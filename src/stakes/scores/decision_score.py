@@ -204,7 +204,7 @@ class DecisionScore:
         cost: What an action costs at an outcome.
         estimator: "plain" for S of all members, "debiased" for the formula above.
         solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
-            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/guides/vector_actions.md).
+            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/explanation/certificates.md).
     """
 
     cost: Cost
