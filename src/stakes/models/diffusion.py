@@ -11,7 +11,7 @@ from stakes.argument_checks import require_count, require_counts, require_one_of
 from stakes.errors import SettingError
 from stakes.models.networks import FiLMNetwork, sinusoidal_embedding
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
-from stakes.models.sample_model import FeatureScaling, Scaling, TrainingDraw, TrainingNoise, cases_at_once
+from stakes.models.sample_model import FeatureScaling, ScaledModel, Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 Prediction = Literal["epsilon", "target", "v"]
 """What the network emits; see `DiffusionModel`."""
@@ -45,7 +45,7 @@ class NoiseSchedule(nn.Module):
         self.register_buffer("signal", signal.to(torch.get_default_dtype()))
 
 
-class DiffusionModel(nn.Module):
+class DiffusionModel(ScaledModel):
     """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
 
     The decision term acts on the implied members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that
@@ -76,6 +76,8 @@ class DiffusionModel(nn.Module):
     >>> model.sample(torch.randn(4, 3), members=7).shape
     torch.Size([4, 7, 2])
     """
+
+    feature_scaling: FeatureScaling
 
     def __init__(
         self,
@@ -122,25 +124,10 @@ class DiffusionModel(nn.Module):
         context = torch.cat([scaling.squashed(scaling.standardise(features)), time], -1)
         return self.network(noisy, context, noise)
 
-    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales from the training split.
-
-        Args:
-            features: Features (N, F).
-            outcome: Outcomes (N, D).
-        """
-        self.feature_scaling.fit(features)
-        self.outcome_scaling.fit(outcome)
-
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
         """The noise of one training step: "members" (cases, M, K), "target" (cases, D) and "time" (cases,) in [0, 1).
 
         With `chain_steps` there is "chain" (cases, M, chain_steps (K + D)) too, that of the reverse chain.
-
-        Args:
-            cases: How many cases the step has.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
         """
         like = self.outcome_scaling.mean
         draw = draw_structured if self.structured else draw_normal
@@ -175,13 +162,7 @@ class DiffusionModel(nn.Module):
         return noise | {"time": ((part + within[:, None]) / draws).flatten()}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """One noise level per case, t uniform on 1..T, and M denoised members of it.
-
-        Args:
-            features: Features (..., F).
-            outcome: Outcomes (..., D).
-            noise: What `draw_noise` drew.
-        """
+        """One noise level per case, t uniform on 1..T, and M denoised members of it."""
         step = 1 + (noise["time"] * self.schedule.steps).long().clamp(max=self.schedule.steps - 1)
         signal = self.schedule.signal[step][..., None]  # (..., 1)
         target, epsilon = self.outcome_scaling.standardise(outcome), noise["target"]

@@ -10,7 +10,7 @@ from stakes.argument_checks import require_count, require_counts
 from stakes.models.linear import factor_count, fit_linear_start, residual_factors
 from stakes.models.networks import Perceptron, linear_in_parts
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
-from stakes.models.sample_model import FeatureScaling, Scaling, TrainingDraw, TrainingNoise, cases_at_once
+from stakes.models.sample_model import FeatureScaling, ScaledModel, Scaling, cases_at_once
 
 _RATE = 0.1  # of the network's
 
@@ -70,7 +70,7 @@ class LinearPart(nn.Module):
         return start + _RATE * change
 
 
-class ImplicitModel(nn.Module):
+class ImplicitModel(ScaledModel):
     """y_m = f(x, z_m): one network maps features and a noise vector to a member (appendix B: 5 x 50, ReLU).
 
     With a linear part y_m = W x + b + z_m L + f(x, z_m), all of it standardised: `fit_scaling` starts from ridge
@@ -98,6 +98,7 @@ class ImplicitModel(nn.Module):
     """
 
     linear: LinearPart | None
+    feature_scaling: FeatureScaling
 
     def __init__(
         self,
@@ -139,45 +140,15 @@ class ImplicitModel(nn.Module):
         return self.linear(standardised, noise[..., own:]) + self.network(torch.cat([inputs, seen], -1))
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales from the training split, and the linear part, if there is one.
-
-        Args:
-            features: Features (N, F), rows in the order of time.
-            outcome: Outcomes (N, D).
-        """
-        self.feature_scaling.fit(features)
-        self.outcome_scaling.fit(outcome)
+        """Take means and scales, and the linear part, if there is one, from rows in the order of time."""
+        super().fit_scaling(features, outcome)
         if self.linear is not None:
             self.linear.fit(self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome))
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
-        """The noise of one training step: "members" (cases, M, K).
-
-        Args:
-            cases: How many cases the step has.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
-        """
+        """The noise of one training step: "members" (cases, M, K)."""
         draw = draw_structured if self.structured else draw_normal
         return {"members": draw(self.outcome_scaling.mean, cases, members, self.noise, generator=generator)}
-
-    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """The members of one training step: standardised for the score, in physical units for the decision.
-
-        Args:
-            features: Features (..., F).
-            outcome: Outcomes (..., D).
-            noise: What `draw_noise` drew.
-        """
-        standardised = self(features, noise["members"])
-        return TrainingDraw(
-            score_members=standardised,
-            score_outcome=self.outcome_scaling.standardise(outcome),
-            decision_members=self.outcome_scaling.restore(standardised),
-            decision_outcome=outcome,
-            decision_term_weight=torch.ones_like(outcome[..., 0]),
-            member_log_likelihood=outcome[..., :0],
-        )
 
     @torch.no_grad()
     def sample(

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from stakes.argument_checks import check_finite, require_count, require_counts
 from stakes.errors import ShapeError
-from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise
+from stakes.models.sample_model import ScaledModel, Scaling
 from stakes.models.support_points import herding_order
 
 _BLOCKS = 10
@@ -147,7 +147,7 @@ class _Ridge:
         return inputs @ weight.mT + bias
 
 
-class LinearModel(nn.Module):
+class LinearModel(ScaledModel):
     """y_m = W x + b + e_m: ridge regression and whole residual vectors e_m, those of rows it did not see.
 
     `fit_scaling` fits all of it, in closed form; nothing is trained. Whole vectors keep what the outcomes have to do
@@ -199,14 +199,8 @@ class LinearModel(nn.Module):
         return location[..., None, :] + self.residuals[chosen]
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Fit means, scales, coefficients and residuals to the training split, rows in the order of time.
-
-        Args:
-            features: Features (N, F).
-            outcome: Outcomes (N, D).
-        """
-        self.feature_scaling.fit(features)
-        self.outcome_scaling.fit(outcome)
+        """Fit means, scales, coefficients and residuals to rows in the order of time."""
+        super().fit_scaling(features, outcome)
         inputs, target = self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome)
         start = climatology_start(inputs, target) if self.constant else fit_linear_start(inputs, target, self.gap)
         self.weight.copy_(start.weight)
@@ -216,32 +210,9 @@ class LinearModel(nn.Module):
         self.order.copy_(places.argsort())
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
-        """The noise of one training step: "members" (cases, M), which residual vector each member has.
-
-        Args:
-            cases: How many cases the step has.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
-        """
+        """The noise of one training step: "members" (cases, M), which residual vector each member has."""
         count, device = len(self.residuals), self.residuals.device
         return {"members": torch.randint(count, (cases, members), generator=generator, device=device)}
-
-    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """The members of one step: standardised for the score, in physical units for the decision.
-
-        Args:
-            features: Features (..., F).
-            outcome: Outcomes (..., D).
-            noise: What `draw_noise` drew.
-        """
-        standardised = self(features, noise["members"])
-        return TrainingDraw(
-            score_members=standardised,
-            score_outcome=self.outcome_scaling.standardise(outcome),
-            decision_members=self.outcome_scaling.restore(standardised),
-            decision_outcome=outcome,
-            decision_term_weight=torch.ones_like(outcome[..., 0]),
-        )
 
     @torch.no_grad()
     def sample(
@@ -252,14 +223,10 @@ class LinearModel(nn.Module):
         *,
         share_noise: bool = False,
     ) -> Tensor:
-        """Members (N, M, D) in physical units.
+        """Members (N, M, D) in physical units, as `SampleModel.sample`.
 
-        Args:
-            features: Features (N, F).
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, unless it is shared; None takes torch's global one.
-            share_noise: Whether every case gets the same residual vectors, those that stand best for all, the same
-                every time; none comes a second time before all have come.
+        Shared residual vectors are those that stand best for all, the same every time; none comes a second time before
+        all have come.
         """
         require_counts(members=members)
         if share_noise:

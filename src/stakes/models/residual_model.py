@@ -13,8 +13,8 @@ Location = Callable[[Tensor], Tensor]
 """From features (N, F) to where the outcomes are expected, (N, D)."""
 
 
-class ResidualModel(nn.Module):
-    """Members of a model of what is left of the outcomes, added to a location; a `SampleModel` itself.
+class ResidualModel(nn.Module, SampleModel):
+    """Members of a model of what is left of the outcomes, added to a location.
 
     In training the features have D more columns, the location of each case: where that comes from data, it must come
     from other cases. Once trained the model may have what forecasts it, and takes features without these columns.
@@ -36,7 +36,6 @@ class ResidualModel(nn.Module):
         self._inner.fit_scaling(features, outcome - self._located(features))
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of one training step, that of the model."""
         return self._inner.draw_noise(cases, members, generator)
 
     def validation_noise(

@@ -105,6 +105,29 @@ class SampleModel(Protocol):
         ...
 
 
+class ScaledModel(nn.Module, SampleModel):
+    """A model that computes standardised members, by scales of its own."""
+
+    feature_scaling: "Scaling"
+    outcome_scaling: "Scaling"
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        self.feature_scaling.fit(features)
+        self.outcome_scaling.fit(outcome)
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """Standardised members for the score, the same in physical units for the decision."""
+        standardised = self(features, noise["members"])
+        return TrainingDraw(
+            score_members=standardised,
+            score_outcome=self.outcome_scaling.standardise(outcome),
+            decision_members=self.outcome_scaling.restore(standardised),
+            decision_outcome=outcome,
+            decision_term_weight=torch.ones_like(outcome[..., 0]),
+            member_log_likelihood=outcome[..., :0],
+        )
+
+
 _CACHE = 1 << 23  # bytes that the caches of a CPU hold
 _BATCH = 1 << 30  # bytes that fill an accelerator
 
