@@ -8,10 +8,10 @@ from refusals import refuses
 from torch import Tensor
 
 import stakes
+from stakes.costs import member_weights
 from stakes.errors import CostError
 from stakes.forecasting import decisions
 from stakes.forecasting.decisions import decision_notes, decision_table, solve_decisions, uncertified_notes
-from stakes.scores import decision_score
 
 MEMBERS = torch.from_numpy(np.random.default_rng(0).normal(3, 0.4, size=(7, 9, 1)))
 COST = stakes.ImbalanceCost(4.0, 1.0, lower=2.9, upper=3.3)
@@ -68,7 +68,7 @@ def test_parts_of_the_members_make_the_same_table(monkeypatch: pytest.MonkeyPatc
         return solve(cost, samples)
 
     monkeypatch.setattr(decisions, "solve_action", watched)
-    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 3 * MEMBERS[0].numel())
+    monkeypatch.setitem(member_weights._NUMBERS_AT_ONCE, "cpu", 3 * MEMBERS[0].numel())
     pd.testing.assert_frame_equal(table(levels=(0.1, 0.9)), whole, check_exact=True)
     assert sizes == [3, 3, 1]
 

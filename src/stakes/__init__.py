@@ -91,7 +91,8 @@ __version__ = "0.1.0"
 
 _LINE = re.compile(r"^    from stakes\.(\S+) import (\w+) as \2$", re.MULTILINE)
 _SOURCE = __spec__.loader.get_source(__name__)  # type: ignore[union-attr]
-_HOME = {name: module for module, name in _LINE.findall(_SOURCE)}  # what the lines above say, said once
+_modules, _names = zip(*_LINE.findall(_SOURCE), strict=True)
+_HOME = dict(zip(_names, _modules, strict=True))  # what the lines above say, said once
 
 __all__ = list(_HOME)
 

@@ -23,8 +23,8 @@ from stakes import (
     optimal_action,
     solve_action,
 )
+from stakes.costs import member_weights
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.scores import decision_score
 from stakes.scores.decision_score import realised_cost, realised_costs
 
 DOUBLE = torch.float64
@@ -311,7 +311,7 @@ def test_realised_costs_in_parts(monkeypatch: pytest.MonkeyPatch, weighted: bool
     weights = torch.arange(1.0, 7.0) if weighted else None
     cost = ShortfallCost(parameter)
     action = optimal_action(cost, members, weights=weights, thorough=True)
-    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 3 * 6)
+    monkeypatch.setitem(member_weights._NUMBERS_AT_ONCE, "cpu", 3 * 6)
     streamed = ((rows, members[rows]) for rows in (slice(0, 5), slice(5, 11)))
     for forecasts in (members, streamed):
         found = realised_costs(

@@ -20,10 +20,10 @@ from stakes import (
     cost_function,
     solve_action,
 )
+from stakes.costs import member_weights
 from stakes.costs.cost import outcome_total
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
-from stakes.scores import decision_score
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.scoring_rules import energy_score
 
@@ -178,7 +178,7 @@ def test_parts_give_the_same(monkeypatch: pytest.MonkeyPatch, sites: int) -> Non
     members, outcome = draw(sites=sites)
     assess: Callable[..., Any] = Assessor(WindDispatchCost(4.0), {"all": lambda y: y[..., 0] > -9})
     whole = assess(members, outcome)
-    monkeypatch.setitem(decision_score._NUMBERS_AT_ONCE, "cpu", 5 * 9 * sites)
+    monkeypatch.setitem(member_weights._NUMBERS_AT_ONCE, "cpu", 5 * 9 * sites)
     parts = assess(members, outcome)
     assert whole.keys() == parts.keys()
     for name, values in whole.items():

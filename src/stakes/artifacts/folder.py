@@ -22,7 +22,7 @@ from torch import Tensor
 
 from stakes.argument_checks import require_count
 from stakes.cost_spec.files import RISK_KEYS, spec_of_file
-from stakes.cost_spec.spec import CostSpec, cost_again, cost_names
+from stakes.cost_spec.spec import CostSpec, cost_again, library_name
 from stakes.costs.cost import Cost, require_cost, risk_of
 from stakes.data.case_table import CaseTable, Category
 from stakes.data.tables.columns import column_numbers
@@ -358,17 +358,14 @@ def words_for(cost: Cost) -> CostSpec | None:
         return None if plain is None or plain.is_own else replace(plain, parameters={**plain.parameters, **keys})
     if isinstance(cost, Program):
         return CostSpec("program.toml", {}, program=cost)
-    classes = {f"{name.title().replace('_', '')}Cost": name for name in cost_names()}
-    name = classes.get(type(cost).__name__)
-    if name is None or not is_dataclass(cost):
+    if (name := library_name(cost)) is None:
         return None
     values = _plain_fields(cost)
     try:
         words = CostSpec(name, values)
     except StakesError:  # parameters that are tensors
         return None
-    made = words.build()
-    return words if type(made) is type(cost) and _plain_fields(made) == values else None
+    return words if _plain_fields(words.build()) == values else None
 
 
 def same_cost(one: Cost, other: Cost) -> bool:

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -27,9 +26,19 @@ from stakes.cost_spec.files import (
 )
 from stakes.costs.cost import ActionSolution, Cost, RangedParameter, error_words, is_program, plain_cost_of, vector_cost
 from stakes.costs.parameter_range import ParameterRange
-from stakes.costs.scalar_costs import PowerCurve
+from stakes.costs.scalar_costs import (
+    CostLossCost,
+    ImbalanceCost,
+    NewsvendorCost,
+    PowerCurve,
+    ProtectionCost,
+    ShortfallCost,
+    WindDispatchCost,
+)
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program
+from stakes.programs.schedules import AllocationCost, ScheduleCost
+from stakes.programs.storage import ArbitrageCost, StorageCost
 from stakes.settings import from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
@@ -41,7 +50,7 @@ ParameterValue = float | str | tuple[float, ...] | ParameterRange
 class _Kind:
     """A cost of the library: its class, one line about it, how it is written, and what is no single number."""
 
-    class_name: str
+    kind: type
     line: str
     example: str
     each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
@@ -51,63 +60,63 @@ class _Kind:
 
 _KINDS = {
     "shortfall": _Kind(
-        "ShortfallCost",
+        ShortfallCost,
         "commit power, pay penalty x shortfall^2; outcome: power as a fraction of capacity",
         "shortfall:penalty=5",
         ranges=("penalty",),
     ),
     "wind_dispatch": _Kind(
-        "WindDispatchCost",
+        WindDispatchCost,
         "the same for wind speed in m/s, through a power curve",
         "wind_dispatch:penalty=5,cutoff_speed=25",
         ranges=("penalty",),
     ),
     "protection": _Kind(
-        "ProtectionCost",
+        ProtectionCost,
         "protect at a level between 0 and 1 against a hazard above or below a threshold",
         "protection:threshold=0,false_alarm_ratio=0.2,hazard=below",
         ranges=("threshold", "false_alarm_ratio", "sharpness"),
         texts=("hazard",),
     ),
     "cost_loss": _Kind(
-        "CostLossCost",
+        CostLossCost,
         "protect or not against an event above or below a threshold, or bear the loss; nothing can be trained on it",
         "cost_loss:threshold=0,protection=0.2,loss=1,event=below",
         ranges=("threshold", "protection", "loss"),
         texts=("event",),
     ),
     "newsvendor": _Kind(
-        "NewsvendorCost",
+        NewsvendorCost,
         "stock a quantity, linear cost of too little (underage) and too much (overage)",
         "newsvendor:underage=4,overage=1,upper=500",
         ranges=("underage", "overage"),
     ),
     "imbalance": _Kind(
-        "ImbalanceCost",
+        ImbalanceCost,
         "buy a quantity, quadratic cost of being short or long",
         "imbalance:short=10,long=1,upper=150",
         ranges=("short", "long"),
     ),
     "schedule": _Kind(
-        "ScheduleCost",
+        ScheduleCost,
         "commit a quantity for each of several outcomes, such as hours, with a limit from one to the next",
         "schedule:short=50,long=0.5,quadratic=1,ramp=0.4",
         each=("short", "long", "quadratic", "lower", "upper"),
     ),
     "allocation": _Kind(
-        "AllocationCost",
+        AllocationCost,
         "share out a budget among several outcomes, linear cost of too little and too much at each",
         "allocation:short=4,long=1,budget=500",
         each=("short", "long"),
     ),
     "storage": _Kind(
-        "StorageCost",
+        StorageCost,
         "sell ahead for several outcomes, which a battery helps to deliver; outcome: what is produced",
         "storage:price=30,short=60,long=5,power=10,energy=40",
         each=("price", "short", "long", "power", "energy"),
     ),
     "arbitrage": _Kind(
-        "ArbitrageCost",
+        ArbitrageCost,
         "charge and discharge a battery against several prices, which are the outcomes",
         "arbitrage:power=10,energy=40,efficiency=0.9,quadratic=0.1",
         each=("power", "energy"),
@@ -120,6 +129,11 @@ _DEFAULTS: dict[str, dict[str, float]] = {
     "storage": {"efficiency": 0.9},
     "arbitrage": {"efficiency": 0.9},
 }
+
+
+def library_name(cost: object) -> str | None:
+    """What a cost of the library is called; None for any other."""
+    return next((name for name, each in _KINDS.items() if each.kind is type(cost)), None)
 
 
 def column_of(value: object) -> str | None:
@@ -170,7 +184,7 @@ def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -
 def library_cost(name: str, parameters: Mapping[str, ParameterValue]) -> Cost:
     """The cost of that name, or one sentence about the name or parameter that is wrong or missing."""
     require_library_name(name)
-    kind = getattr(import_module("stakes"), _KINDS[name].class_name)
+    kind = _KINDS[name].kind
     of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
     of_curve = [field.name for field in fields(PowerCurve)] if name == "wind_dispatch" else []
     _require_known(name, parameters, (*of_cost, *of_curve))

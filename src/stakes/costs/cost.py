@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.argument_checks import require_below
@@ -487,3 +489,13 @@ class ParameterColumn:
         """The cost that each of these cases pays: as it is where it has no range."""
         own = ranged_parameter(cost)
         return cost if own is None else with_parameter(cost, own.name, self.values(features))
+
+
+def require_finite_costs(costs: NDArray[np.float64]) -> None:
+    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
+    if bad := int((~np.isfinite(costs)).sum()):
+        cure = "; a program that has no recourse for an outcome needs one, at a high price"
+        raise CostError(
+            f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
+            + (cure if np.isposinf(costs).any() else "")
+        )

@@ -1,6 +1,6 @@
-"""Weighted members: weights (..., M), of which only the ratios matter, and members in order."""
+"""Members: in order, with weights (..., M), of which only the ratios matter, and of some cases at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -293,3 +293,13 @@ def member_quantiles(
     shares = weights.reshape(*weights.shape, *[1] * (values.ndim - 2))
     shares = np.broadcast_to(shares, values.shape)
     return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
+
+
+_NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
+
+
+def case_parts(members: Tensor) -> Iterator[slice]:
+    """Which cases of members (N, M, D) are looked at together, so that memory stays bounded; one part of none."""
+    at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
+    size = max(1, at_once // (members.shape[1] * members.shape[2]))
+    yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))

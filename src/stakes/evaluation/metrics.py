@@ -22,11 +22,11 @@ from stakes.costs.cost import (
     vector_cost,
     with_parameter,
 )
-from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
+from stakes.costs.member_weights import case_parts, in_order, mean_of_members, relative_weights, sort_members
 from stakes.costs.scalar_costs import scalar_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.scenario_program import program_cost
-from stakes.scores.decision_score import case_parts, mean_cost, realised_cost
+from stakes.scores.decision_score import mean_cost, realised_cost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
 Metrics = dict[str, Tensor]

@@ -9,13 +9,20 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.costs.cost import Cost, ranged_parameter, require_cost, user_cost_errors, with_parameter
+from stakes.costs.cost import (
+    Cost,
+    ranged_parameter,
+    require_cost,
+    require_finite_costs,
+    user_cost_errors,
+    with_parameter,
+)
 from stakes.data.case_table import checked_times
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import climatology_cost
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, YearlyCases, block_length, upper_bounds
-from stakes.scores.decision_score import realised_costs, require_finite_costs
+from stakes.scores.decision_score import realised_costs
 from stakes.text import amount_text, fixed_text, number_text, shared_decimals
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.costs.cost import Cost, has_part_of_each, is_separable
+from stakes.costs.cost import Cost, has_part_of_each, is_separable, require_finite_costs
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.forecasts.grids import forecast_array
 from stakes.data.forecasts.layout import ForecastFormat, Pair, TailShape
@@ -16,7 +16,6 @@ from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.ensembles import by_part, on_all_cases
 from stakes.forecasting.decisions import member_parts, solve_decisions
-from stakes.scores.decision_score import require_finite_costs
 
 _Floats = NDArray[np.float64]
 _RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")

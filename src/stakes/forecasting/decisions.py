@@ -22,16 +22,17 @@ from stakes.costs.cost import (
     part_names,
     plain_cost_of,
     ranged_parameter,
+    require_finite_costs,
     risk_of,
     shown_action,
     user_cost_errors,
     vector_cost,
     with_parameter,
 )
-from stakes.costs.member_weights import member_quantiles
+from stakes.costs.member_weights import case_parts, member_quantiles
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
-from stakes.scores.decision_score import case_parts, mean_cost, require_finite_costs
+from stakes.scores.decision_score import mean_cost
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.costs.cost import Cost, outcome_total, risk_of, user_cost_errors, vector_cost
+from stakes.costs.cost import Cost, outcome_total, require_finite_costs, risk_of, user_cost_errors, vector_cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import ShapeError
@@ -46,7 +46,6 @@ from stakes.scores.decision_score import (
     foresight_costs,
     realised_cost,
     realised_costs,
-    require_finite_costs,
 )
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score

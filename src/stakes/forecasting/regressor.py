@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from stakes.argument_checks import whole_number
 from stakes.costs.cost import Cost, has_part_of_each, ranged_parameter, require_cost, with_parameter
+from stakes.costs.member_weights import case_parts
 from stakes.data.case_table import as_table, outcome_names
 from stakes.data.outcome_bounds import outcome_bounds
 from stakes.errors import SettingError, ShapeError
@@ -33,7 +34,6 @@ from stakes.evaluation.case_metrics import todays_cost
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.member_answers import MemberPart
 from stakes.models.linear import LinearModel, time_blocks
-from stakes.scores.decision_score import case_parts
 from stakes.scores.member_reduction import reduce_members
 
 Floats = NDArray[np.float64]

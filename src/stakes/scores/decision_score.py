@@ -1,6 +1,6 @@
 """The realised cost of acting on a forecast, and the decision score, a proper scoring rule itself (Proposition 1)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,23 +23,15 @@ from stakes.costs.cost import (
     with_parameter,
 )
 from stakes.costs.member_weights import (
+    case_parts,
     mean_of_members,
     refuse_weights,
     relative_weights,
     slope_and_curvature,
     slope_of,
 )
-from stakes.errors import CostError, ShapeError
+from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
-
-_NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
-
-
-def case_parts(members: Tensor) -> Iterator[slice]:
-    """Which cases of members (N, M, D) are looked at together, so that memory stays bounded; one part of none."""
-    at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
-    size = max(1, at_once // (members.shape[1] * members.shape[2]))
-    yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,13 +230,3 @@ class DecisionScore:
 
     def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None = None) -> Tensor:
         return realised_cost(self.cost, samples, outcome, weights=weights, solver=self.solver, thorough=False).cost
-
-
-def require_finite_costs(costs: NDArray[np.float64]) -> None:
-    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
-    if bad := int((~np.isfinite(costs)).sum()):
-        cure = "; a program that has no recourse for an outcome needs one, at a high price"
-        raise CostError(
-            f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
-            + (cure if np.isposinf(costs).any() else "")
-        )

@@ -18,7 +18,7 @@ from stakes.data.tables.files import CsvOptions, read_table, write_table
 from stakes.data.tables.layout import MISSING_FEATURE, DataQuality, TableCases, TableLayout, left_out_notes
 from stakes.data.tables.time_axis import Times
 from stakes.errors import CostError, SettingError, TableError, did_you_mean, listed
-from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table
+from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table, member_parts
 from stakes.forecasting.input_range import outside_notes
 from stakes.scores.member_reduction import ReducedMembers, reduce_members
 from stakes.settings import shown
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stakes.workflows.panels import DecidedPanel
 
 
-_NUMBERS_AT_ONCE = 1 << 24  # members of all outcomes, while members are reduced
 _OF_REDUCTION = ("members", "weights", "energy_distance")
 _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
@@ -380,9 +379,8 @@ def _reduced(
     """Every case reduced, a few at a time; the gap of each, and whether it is proven."""
     samples = torch.from_numpy(np.ascontiguousarray(members))
     shared = None if weights is None else torch.from_numpy(weights)
-    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
     with user_cost_errors(cost):
-        parts = [reduce_members(part, count, shared, cost) for part in samples.split(size)]
+        parts = [reduce_members(part, count, shared, cost) for part in member_parts(samples)]
     joined = ReducedMembers(*(torch.cat([getattr(part, name) for part in parts]) for name in _OF_REDUCTION))
     gap, proven = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("gap", "certified"))
     return joined, gap, proven
