@@ -341,12 +341,37 @@ def test_flags_of_long_tables_belong_to_them(tmp_path: Path, capsys: pytest.Capt
     for more, said in (
         (["--windows", "7d", *cost], "--windows is for a long table"),
         (["--series", "shop,item", "--lags", "0d", *cost], "--series needs --lead"),
-        (["--series", "shop,item", "--lags", "0d", "--lead", "1d", "--conditioned", *cost], "--conditioned is not"),
-        (["--lags", "0d", "--lead", "1d", "--cost", COST], "is a column"),
+        (["--series", "shop,item", "--lags", "0d", "--lead", "1d", "--conditioned", *cost], "--conditioned does not"),
+        (
+            ["--series", "shop,item", "--lags", "0d", "--lead", "1d", "--model", "diffusion", *cost],
+            "diffusion does not",
+        ),
+        (["--lags", "0d", "--lead", "1d", "--cost", COST], "without --series, has two rows"),
+        (["--cost", COST], "@margin needs --lead"),
     ):
         assert main([*start, *more]) != 0
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out" / "bundle.json").exists()
+
+
+def test_a_table_of_one_series_has_prices_of_each_row_and_words(tmp_path: Path) -> None:
+    table = sales(5)
+    one = table[(table["shop"] == "s4") & (table["item"] == "bread")].drop(columns=["shop", "item"])
+    one = one.assign(margin=np.where(np.arange(len(one)) % 2, 9.0, 0.1), day=one["date"].dt.day_name())
+    one.to_csv(tmp_path / "one.csv", index=False)
+    data, folder, orders = (str(tmp_path / name) for name in ("one.csv", "one", "orders.csv"))
+    words = "--target demand --lags 0d,6d --lead 1d --categorical day --model linear --quiet"
+    assert main(["fit", data, *words.split(), "--cost", COST, "--out", folder]) == 0
+    assert main(["decide", folder, data, "--out", orders, "--quiet"]) == 0
+    decided = pd.read_csv(orders)
+    assert set(decided["margin"]) == {9.0, 0.1}
+    dear, cheap = (decided.loc[decided["margin"] == price, "action"].mean() for price in (9.0, 0.1))
+    assert dear > 1.2 * cheap
+    python = PanelForecaster(
+        COST, target="demand", series=None, lags=["0d", "6d"], leads="1d", categorical=["day"], model="linear"
+    )
+    again = python.fit(one).decide(one)
+    np.testing.assert_allclose(again["action"], decided["action"], rtol=1e-5)
 
 
 def test_a_scale_of_newsvendors_is_kept_by_the_forecast() -> None:

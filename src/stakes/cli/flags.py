@@ -287,18 +287,17 @@ ONLY_OF_MEMBERS = (
 
 # Fits
 
-_OF_PANELS: tuple[str, ...] = (
-    "leads",
-    "horizon",
-    "windows",
-    "static",
-    "categorical",
-    "mask",
-    "calendar_zone",
-    "reported_after",
-)
-_OF_PANELS += ("integer",)
+_OF_PANELS = ("leads", "horizon", "windows", "static", "mask", "calendar_zone", "reported_after", "integer")
 _SHARED = ("members", "test_fraction", "validation_fraction", "seed", "model")  # settings that panels have as well
+
+
+def _cost_columns(words: str) -> dict[str, str]:
+    """The parameters of a cost that stand in columns."""
+    if "=@" not in words:
+        return {}
+    from stakes.cost_spec.spec import CostSpec
+
+    return CostSpec.parse(words).columns
 
 
 @dataclass(frozen=True)
@@ -352,30 +351,35 @@ class _FitFlags:
     )
 
     def panel_request(self, data: Path, hold_test: bool = False) -> "PanelRequest | None":
-        """What is asked of a fit to a long table; None where the table has one series."""
-        told = [name for name in _OF_PANELS if getattr(self, name)]
-        if self.series is None:
-            if told:
+        """What is asked of a fit to a long table, or to one of prices and words; None of any other."""
+        columns = _cost_columns(self.cost)
+        if self.series is None and not columns and self.categorical is None:
+            if told := [name for name in _OF_PANELS if getattr(self, name)]:
                 raise SettingError(f"--{told[0].replace('_', '-')} is for a long table: name its --series")
             return None
+        what = (
+            "--series" if self.series else "--categorical" if self.categorical else f"@{next(iter(columns.values()))}"
+        )
         settings, defaults = settings_of(self, FitSettings), FitSettings()
         for name, value in settings.items():
             if name not in _SHARED and value != getattr(defaults, name):
-                raise SettingError(f"--{name.replace('_', '-')} is not for a long table, got {value!r}")
+                raise SettingError(f"--{name.replace('_', '-')} does not go with {what}, got {value!r}")
+        if settings["model"] == "diffusion":
+            raise SettingError(f"--model diffusion does not go with {what}, whose candidates are linear and trees")
         if self.features is not None:
-            raise SettingError("--features is not for a long table: name --known, --static or --categorical columns")
+            raise SettingError(f"--features does not go with {what}: name --known, --static or --categorical columns")
         from stakes.forecasting.panels import PanelSettings
         from stakes.workflows.panels import PanelRequest
 
         leads = self.leads or self.lead
         if leads is None:
-            raise SettingError("--series needs --lead or --leads")
+            raise SettingError(f"{what} needs --lead or --leads, and --lags or --windows")
         hours = durations_of("leads", leads)
         if self.horizon is not None:
             hours = tuple(hours[0] * place for place in range(1, self.horizon + 1))
         layout = {
             "target": self.target,
-            "series": () if self.series == "auto" else names(self.series),
+            "series": None if self.series is None else () if self.series == "auto" else names(self.series),
             "time": self.time,
             "lags": durations_of("lags", self.lags),
             "leads": hours,

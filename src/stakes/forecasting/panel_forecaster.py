@@ -54,8 +54,9 @@ def _every(name: str, values: float | str | Sequence[float | str]) -> tuple[floa
 
 def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLayout:
     """The layout of a table with these columns: series and times are recognised where they are not named."""
+    alone = "series" in given and given["series"] is None
     given = {name: value for name, value in given.items() if value is not None}
-    series = given.pop("series", ()) or (recognised(names, SERIES_COLUMNS, "series"),)
+    series = () if alone else given.pop("series", ()) or (recognised(names, SERIES_COLUMNS, "series"),)
     time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "time")
     durations = {name: _every(name, given.pop(name, ())) for name in ("lags", "windows", "leads")}
     durations["reported_after"] = _hours("reported_after", given.pop("reported_after", 0.0))  # type: ignore[assignment]
@@ -141,7 +142,7 @@ class PanelForecaster:
     Args:
         cost: The cost in words.
         target: The column to forecast.
-        series: The columns that tell one series from another; by default unique_id or item_id.
+        series: The columns that tell one series from another; by default unique_id or item_id. None for a table of one.
         time: The column of the times; by default ds, timestamp or date.
         lags: Ages of the values that are features at the issue time, hours or durations such as "6d".
         leads: From the issue time to the target times, likewise.
@@ -183,7 +184,7 @@ class PanelForecaster:
         target: str,
         lags: Sequence[float | str] = (),
         leads: float | str | Sequence[float | str],
-        series: Sequence[str] = (),
+        series: Sequence[str] | None = (),
         time: str | None = None,
         windows: Sequence[float | str] = (),
         known: Sequence[str] = (),
@@ -200,7 +201,7 @@ class PanelForecaster:
         self.settings = PanelSettings(**settings)
         names = ("series", "known", "static", "categorical", "calendar")
         given = {
-            name: tuple(value)
+            name: None if value is None else tuple(value)
             for name, value in zip(names, (series, known, static, categorical, calendar), strict=True)
         }
         self.layout: dict[str, Any] = {

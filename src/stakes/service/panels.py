@@ -12,6 +12,7 @@ from stakes.artifacts.panels import NEWEST, PanelFit, load_panel
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.columns import in_utc
 from stakes.data.tables.files import parse_delimited, read_table
+from stakes.data.tables.panels import row_keys
 from stakes.errors import SettingError, did_you_mean
 from stakes.json_values import json_value
 from stakes.service import schemas
@@ -76,8 +77,8 @@ class PanelSource(ForecastSource):
                         "series", f"the key of a new series must be {'/'.join(layout.series)}, got {key!r}"
                     )
                 table[name] = parts[name]
-        if (texts := table[list(layout.series)].astype(str).agg("/".join, axis=1)).ne(key).any():
-            raise RequestError("csv", f"all rows must be of the series {key!r}, got {texts[texts != key].iloc[0]!r}")
+        if ((texts := row_keys(table, layout)) != key).any():
+            raise RequestError("csv", f"all rows must be of the series {key!r}, got {texts[texts != key][0]!r}")
         return table
 
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> NoReturn:
@@ -141,7 +142,7 @@ def open_panel(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -
         raise SettingError(f"{folder} keeps no rows of its series, of which it has too many for the service")
     opened.require_recorded("evaluation")
     newest = read_table(folder / NEWEST)
-    keys = newest[list(layout.series)].astype(str).agg("/".join, axis=1).to_numpy()
+    keys = row_keys(newest, layout)
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     ends = np.append(begins[1:], len(keys))
     placeholder = spec.of_rows(dict.fromkeys(spec.columns, 1.0))

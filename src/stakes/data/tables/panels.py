@@ -42,7 +42,7 @@ class PanelLayout:
     (24,)
     """
 
-    series: tuple[str, ...]  # the columns that tell one series from another
+    series: tuple[str, ...]  # the columns that tell one series from another; none for a table of one series
     target: str
     time: str
     lags: tuple[float, ...]  # the ages of the values of the target that are features, at the issue time
@@ -65,8 +65,8 @@ class PanelLayout:
             if (twice := first_repeated(getattr(self, name))) is not None:
                 raise SettingError(f"{name} must differ from each other, got {twice!r} twice")
         check_calendar(self.calendar)
-        if not self.series or not self.leads or not (self.lags or self.windows):
-            raise SettingError("a panel needs series, at least one lead, and lags or windows")
+        if not self.leads or not (self.lags or self.windows):
+            raise SettingError("a forecast of series needs a lead, and lags or windows")
         for name, least in (("lags", 0), ("windows", 1), ("leads", 1)):
             values = getattr(self, name)
             for value in values:
@@ -247,12 +247,10 @@ class Panel:
         """The first step that is not before a time."""
         return int(-((self.start - time).astype("timedelta64[s]").astype(np.int64) // self.step))
 
-    def key(self, place: int) -> str:
-        """What a series is called, such as "12/3"."""
-        return "/".join(str(column[place].as_py()) for column in self.keys.columns)
-
     def key_texts(self) -> NDArray[np.str_]:
-        """What each series is called, (S,)."""
+        """What each series is called, such as "12/3", (S,); the only one of a table as the target."""
+        if not self.layout.series:
+            return np.array([self.layout.target], dtype=np.str_)
         texts = [pc.cast(column, pa.string()) for column in self.keys.columns]
         joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
         return np.asarray(joined.to_pylist(), dtype=np.str_)
@@ -298,9 +296,13 @@ class Panel:
         if len(twice := np.flatnonzero(within & (apart == 0))):
             row = int(twice[0])
             key = "/".join(str(keys[name][int(code[row])].as_py()) for name in layout.series)
-            raise TableError(f"the series {key!r} has two rows of {seconds[row].astype('datetime64[s]')}")
+            which = f"the series {key!r}" if layout.series else "the table, without --series,"
+            raise TableError(f"{which} has two rows of {seconds[row].astype('datetime64[s]')}")
         step, start = _step(layout, code, seconds, apart[within])
-        numbers = {name: _floats(table, name) for name in layout.columns if name in _number_columns(layout, table)}
+        numbers = {
+            name: _floats(table, name, np.float64 if name in layout.parameters else np.float32)
+            for name in _number_columns(layout, table)
+        }
         if layout.mask is not None and layout.target in numbers:
             closed = numbers[layout.mask] == 0
             numbers[layout.target] = np.where(closed, np.float32(np.nan), numbers[layout.target])
@@ -546,7 +548,7 @@ class Panel:
                 got = "no value" if np.isnan(values[row]) else f"{values[row]:g}"
                 raise TableError(
                     f"the cost column {name!r} must have a number from 0 on in every row, got {got} for the series "
-                    f"{self.key(place)!r} at {self.times(self.at[row : row + 1])[0]}"
+                    f"{str(self.key_texts()[place])!r} at {self.times(self.at[row : row + 1])[0]}"
                 )
 
     def notes(self) -> tuple[str, ...]:
@@ -566,6 +568,13 @@ class Panel:
                 f"{new:,} of {self.count:,} series have no outcome yet: their level is that of series like them"
             )
         return tuple(notes)
+
+
+def row_keys(table: pd.DataFrame, layout: PanelLayout) -> NDArray[np.object_]:
+    """What the series of each row is called, as in `Panel.key_texts`."""
+    if not layout.series:
+        return np.full(len(table), layout.target, dtype=object)
+    return table[list(layout.series)].astype(str).agg("/".join, axis=1).to_numpy(dtype=object)
 
 
 def _running(values: Any) -> Floats:
@@ -629,16 +638,16 @@ def _number_columns(layout: PanelLayout, table: pa.Table) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name in table.column_names)
 
 
-def _floats(table: pa.Table, name: str) -> Floats:
+def _floats(table: pa.Table, name: str, kind: type[np.floating[Any]]) -> Floats:
     column = table[name]
     try:
-        numbers = pc.cast(column, pa.float32(), safe=False)
+        numbers = pc.cast(column, pa.from_numpy_dtype(kind), safe=False)
     except pa.ArrowException as error:
         raise TableError(f"column {name!r} must hold numbers, got {column.type}; name words as categorical") from error
     values: Floats = numbers.to_numpy()
     if np.isinf(values).any():
         raise TableError(f"column {name!r} must hold finite numbers, got infinity")
-    return values.astype(np.float32, copy=False)
+    return values.astype(kind, copy=False)
 
 
 def _words(column: pa.ChunkedArray, name: str, learned: tuple[str, ...] | None) -> tuple[Places, tuple[str, ...], int]:
@@ -687,6 +696,8 @@ def _codes(table: pa.Table, layout: PanelLayout) -> tuple[NDArray[np.int64], pa.
         rank = np.empty(len(words), np.int64)
         rank[pc.sort_indices(words).to_numpy()] = np.arange(len(words))
         code = code * len(words) + rank[places]
+    if not layout.series:
+        return code, pa.table({})
     _, first, code = np.unique(code, return_index=True, return_inverse=True)
     return code.astype(np.int64), table.select(list(layout.series)).take(pa.array(first)).combine_chunks()
 
