@@ -8,9 +8,9 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
+from stakes.service.routes import Service
 from stakes.service.schemas import DecideRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Service
 from stakes.service.sources import open_source
 
 COMMANDS = (["decide", "load", "new.csv", "--out", "a.csv"], ["evaluate", "load", "new.csv", "--cases", "a.csv"])

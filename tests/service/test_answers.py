@@ -20,9 +20,9 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.service.routes import Service
 from stakes.service.schemas import CurveRequest, DecideRequest, RequestError, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Service
 from stakes.service.sources import open_source
 from stakes.settings import to_plain
 from stakes.workflows.decide import decide_fit

@@ -11,9 +11,9 @@ from stakes.artifacts.fits import load_bundle
 from stakes.cost_spec.spec import CostSpec
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.service.cost import ServedCost
+from stakes.service.routes import Service
 from stakes.service.schemas import CurveRequest, DecideRequest, ForecastRequest, RequestError, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Service
 from stakes.service.sources import open_source
 
 ROWS = table(5)[list(LAYOUT.features)]

@@ -15,9 +15,9 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.data.tables.layout import TableLayout
 from stakes.service.cost import PricedCost
+from stakes.service.routes import Service, decision_rows, parts_of_forecast
 from stakes.service.schemas import CaseRequest, CurveRequest, DecideRequest, RequestError, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Service, decision_rows, parts_of_forecast
 from stakes.service.sources import Drawn, open_source
 
 HOURS = ["h1", "h2", "h3"]

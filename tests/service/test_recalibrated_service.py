@@ -14,9 +14,9 @@ from stakes.data.forecasts.layout import ForecastLayout
 from stakes.errors import SettingError
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.service import schemas
+from stakes.service.routes import Answers, Service
 from stakes.service.schemas import RequestError
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Answers, Service
 from stakes.service.sources import open_source
 from stakes.workflows import recalibrate
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate

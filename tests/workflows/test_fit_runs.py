@@ -20,9 +20,9 @@ from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.folder import read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.files import read_json, write_json
+from stakes.service.routes import Service
 from stakes.service.schemas import DecideRequest, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.service import Service
 from stakes.service.sources import FitSource, open_source
 from stakes.workflows import fit
 

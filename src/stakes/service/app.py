@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import stakes
 from stakes.reports.page import chart_script, chart_styles, template_text
 from stakes.service import schemas
+from stakes.service.routes import ROUTES, Answers, Service
 from stakes.service.schemas import ErrorAnswer, RequestError, refusal, refused, require_json, unknown_route
 from stakes.service.server import ServiceSettings, is_loopback
-from stakes.service.service import ROUTES, Answers, Service
 from stakes.service.sources import ForecastSource
 from stakes.service.workers import Answering, WorkerPool
 
