@@ -20,6 +20,7 @@ from reproduction.runs.settings import RunSettings, task_data
 from reproduction.runs.sweep import Point, Sweep
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.actions.scalar_solvers import ProjectedGradient, Solver
+from stakes.actions.solve import climatology_action
 from stakes.costs.cost import outcome_total
 from stakes.costs.member_weights import case_parts
 from stakes.data.case_table import CaseTable
@@ -27,7 +28,7 @@ from stakes.evaluation.metrics import Assessor, Metrics
 from stakes.files import write_atomically
 from stakes.forecasting.copula import error_ranks, reordered
 from stakes.models.sample_model import SampleModel
-from stakes.scores.decision_score import climatology_action, realised_cost
+from stakes.scores.decision_score import realised_cost
 from stakes.scores.scoring_rules import PointwiseCRPS
 from stakes.settings import canonical_text, to_plain
 from stakes.training.processes import called_for_each

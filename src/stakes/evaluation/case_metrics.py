@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.solve import solve_action
+from stakes.actions.solve import climatology_action, solve_action
 from stakes.costs.cost import (
     Cost,
     action_parts,
@@ -25,7 +25,6 @@ from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.programs.scenario_program import BINDS, LimitPrices, limit_prices, program_cost
-from stakes.scores.decision_score import climatology_action
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
 _PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then

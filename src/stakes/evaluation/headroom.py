@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from stakes.actions.solve import climatology_action
 from stakes.argument_checks import check_finite, require_count, require_positive
 from stakes.costs.cost import Cost, Parameter, ranged_parameter, require_cost, vector_cost
 from stakes.data.case_table import CaseTable
@@ -21,7 +22,7 @@ from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
-from stakes.scores.decision_score import climatology_action, realised_costs
+from stakes.scores.decision_score import realised_costs
 from stakes.text import change_text
 from stakes.training.steps import Adam
 

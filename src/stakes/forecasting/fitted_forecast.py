@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from stakes.actions.solve import climatology_actions
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
 from stakes.costs.cost import Cost, ParameterColumn, RangedParameter, outcome_total, parameter_value, ranged_parameter
 from stakes.costs.member_weights import case_parts
@@ -31,7 +32,7 @@ from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.models.sample_model import member_shares, pooled_parts
-from stakes.scores.decision_score import climatology_actions, realised_cost, realised_costs
+from stakes.scores.decision_score import realised_cost, realised_costs
 from stakes.scores.scoring_rules import EnergyScore
 
 CostParameters = Mapping[str, ArrayLike]

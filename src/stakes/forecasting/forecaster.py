@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stakes.actions.solve import climatology_action
 from stakes.argument_checks import whole_number
 from stakes.costs.cost import ParameterColumn, ranged_parameter, require_cost
 from stakes.data.case_table import (
@@ -41,7 +42,6 @@ from stakes.forecasting.forecast_candidates import (
 )
 from stakes.forecasting.input_range import InputRange
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
-from stakes.scores.decision_score import climatology_action
 from stakes.training.progress import StatusLines
 from stakes.training.settings import RefitSchedule, resolved_device
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import Solver
@@ -15,7 +15,6 @@ from stakes.argument_checks import prepared_pair, require_one_of
 from stakes.costs.cost import (
     ActionSolution,
     Cost,
-    ParameterColumn,
     at_bounds,
     ranged_parameter,
     require_cost,
@@ -152,31 +151,6 @@ def member_influence(cost: Cost, members: Tensor, outcome: Tensor) -> Tensor:
         influence = scale[..., None] * of_members
         others = (influence.sum(-1, keepdim=True) - influence) / (count - 1)
         return influence - others
-
-
-_POINTS = 33  # of a range, between which the constant action is interpolated
-
-
-def climatology_action(cost: Cost, outcome: Tensor, points: int = _POINTS, *, thorough: bool = True) -> Tensor:
-    """The constant action that is best for outcomes (N, D): (A,), or (points, A) along the range of a parameter."""
-    ranged = ranged_parameter(cost)
-    if ranged is None:
-        return optimal_action(cost, outcome, thorough=thorough)
-    costs = [with_parameter(cost, ranged.name, value) for value in ranged.range.points(points)]
-    return torch.stack([optimal_action(each, outcome, thorough=thorough) for each in costs])
-
-
-def climatology_actions(action: ArrayLike, column: ParameterColumn, features: Tensor) -> Tensor:
-    """The constant action for each case, (N, A), in double precision: where the cost has a range, by its parameter."""
-    numbers = np.atleast_1d(np.asarray(action, dtype=np.float64))
-    if column.parameter is None:
-        return torch.from_numpy(numbers).expand(len(features), -1)
-    shared, by_value = column.parameter.range, numbers.reshape(_POINTS, -1)
-    places, known = (
-        shared.standardised(values.double()).numpy()
-        for values in (column.values(features), torch.tensor(shared.points(_POINTS), dtype=torch.float64))
-    )
-    return torch.from_numpy(np.stack([np.interp(places, known, part) for part in by_value.T], -1))
 
 
 @dataclass(frozen=True)

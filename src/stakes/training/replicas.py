@@ -13,6 +13,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
 from stakes.actions.scalar_solvers import ProjectedGradient
+from stakes.actions.solve import climatology_action
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, ParameterColumn, vector_cost, with_parameter
 from stakes.costs.parameter_range import ParameterRange
@@ -21,7 +22,7 @@ from stakes.data.case_table import CaseTable
 from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
-from stakes.scores.decision_score import DecisionScore, climatology_action
+from stakes.scores.decision_score import DecisionScore
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import (
     Estimator,
