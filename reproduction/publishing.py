@@ -155,7 +155,7 @@ def claims_markdown(claims: Mapping[str, Any], rivals: Sequence[Mapping[str, Any
 _RIVALS = (
     "Each against weight 0 of the paper's settings on the same test cases, paired; of one data seed and three seeds "
     "where no more were trained. The synthetic task with the diffusion model; wind (λ = 5), frost (α = 0.5) with the "
-    "implicit one. Bold where zero is left out."
+    "implicit one where nothing else is said. Bold where zero is left out."
 )
 
 

@@ -14,32 +14,46 @@ from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.intervals import Resampling
 
 _OF_TASK = {"synthetic": ("diffusion", None), "wind": ("implicit", 5.0), "frost": ("implicit", 0.5)}
-"""The model of each task whose weight 0 the others are compared with, and the cost's parameter."""
+"""The model of each task with which forecasts of other kinds are compared, and the cost's parameter."""
 _OTHER_MODELS = {"gaussian": "a Gaussian forecast (mean and width)", "policy": "a direct policy a(x), no forecast"}
 _SHOWN = (0.0, 0.3, 0.5, 0.9, 0.95, 1.0)  # where there are many weights
-_LEFT_OUT = ("rolling", "rolling_nora10", "late_cutoff")  # of other cases, or of another cost
+_LEFT_OUT = ("rolling", "rolling_nora10", "late_cutoff", "reduced")  # of other cases or another cost, or a part
+_OF_SAME_SETTINGS = (MAIN, "decision_alone")  # whose weight 0 is that of the paper's settings
 
 
 def rival_rows(studies: Studies) -> list[dict[str, Any]]:
-    """One row for each task, method and weight: what it changes against weight 0 of the main settings, paired."""
+    """One row for each task, method and weight: what it changes against weight 0 of the main settings, paired.
+
+    Where this reproduction has no such weight 0, a method is compared with its own.
+    """
     rows = []
-    for task, (model, parameter) in _OF_TASK.items():
-        base = studies.by_key.get(StudyKey(task, model))
+    for key in (key for key in studies if key.task in _OF_TASK and key.choice not in _LEFT_OUT):
+        base, (_, parameter) = _base(key, studies), _OF_TASK[key.task]
         if base is not None and parameter is not None:
             parameter = nearest([parameter], base.parameters)[0]
-        for key in studies if base is not None else ():
-            same_task = key.task == task and key.model in (model, *_OTHER_MODELS)
-            known = parameter is None or parameter in studies[key].parameters
-            if same_task and known and key.choice not in _LEFT_OUT and base is not None:
-                study = with_decision_training(studies[key])
-                rows += [{"task": task, **row} for row in _rows(key, study, base, parameter)]
+        if base is not None and (parameter is None or parameter in studies[key].parameters):
+            study = with_decision_training(studies[key])
+            rows += [{"task": key.task, "method": _title(key), **row} for row in _rows(key, study, base, parameter)]
     return rows
 
 
+def _base(key: StudyKey, studies: Studies) -> Study | None:
+    """The study whose weight 0 one is compared with."""
+    model = _OF_TASK[key.task][0] if key.model in _OTHER_MODELS else key.model
+    keys = [*(StudyKey(key.task, model, choice) for choice in _OF_SAME_SETTINGS), key]
+    return next((studies[each] for each in keys if each in studies and 0.0 in studies[each].weights), None)
+
+
+def _title(key: StudyKey) -> str:
+    if key.model in _OTHER_MODELS:
+        return _OTHER_MODELS[key.model]
+    title = "the decision loss" if key.choice == MAIN else CHOICES[key.choice][0]
+    return title if key.model == _OF_TASK[key.task][0] else f"{title}; {key.model} model"
+
+
 def _rows(key: StudyKey, study: Study, base: Study, parameter: float | None) -> Iterator[dict[str, Any]]:
-    title = _OTHER_MODELS.get(key.model, "the decision loss" if key.choice == MAIN else CHOICES[key.choice][0])
     for weight in (weight for weight in study.weights if weight in _SHOWN or len(study.weights) < len(_SHOWN)):
-        row: dict[str, Any] = {"method": title, "choice": key.choice, "model": key.model, "weight": weight}
+        row: dict[str, Any] = {"choice": key.choice, "model": key.model, "weight": weight}
         for metric, relative in (("cost", False), ("foresight_regret", True), ("energy_score", True), ("gap", False)):
             if metric not in study.forecasts:
                 row[metric] = None
