@@ -312,6 +312,15 @@ def test_prices_do_not_move_what_sits_at_corners() -> None:
     assert check_program(ArbitrageCost(1.0, 2.0, 0.9, quadratic=9.0), prices).fit_for_training
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_battery_that_never_trades_moves_with_no_price(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    prices = 20 + torch.rand(24, 25, 6, generator=generator, dtype=torch.float64)
+    check = said(ArbitrageCost(1.0, 2.0, 0.9), prices)
+    assert check.moving == 0
+    assert "moves with no member" in check.objections[0]
+
+
 @dataclass(frozen=True)
 class Wrong(ScheduleCost):
     """A schedule whose program, or whose cost, is another's."""

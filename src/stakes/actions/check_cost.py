@@ -402,7 +402,6 @@ _DIFFERING = 0.25  # of the sets: schedules and allocations differ in at most 6 
 _AGREEMENT = 1e-5  # of the mean |cost|: by how much the cost and its program may differ
 _PROGRAM_STEP = 1e-4  # of the members' standard deviation: a finite difference
 _MOVES = 1e-4  # of the largest part: what an action moves by at least where all members move by their spread
-_NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
 _ELSEWHERE = 8  # outcomes of other sets that each action is tried with
 _BEYOND = 0.5  # of the range of the outcomes: how far beyond all of them an action is tried too
 _CURVED = -1e-9  # of the largest eigenvalue: what is no curvature downwards but rounding
@@ -638,7 +637,8 @@ def _moves(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
     """Whether the action of each set moves with its members, (N,): more than the rounding of a corner does."""
     mixed = torch.randn(action.shape, dtype=action.dtype, generator=torch.Generator().manual_seed(0))
     reach = _pulled(cost, samples, mixed).abs().sum((-2, -1)) * samples.std(correction=0)
-    return reach > _MOVES * action.abs().nan_to_num().max().clamp(min=_NOTHING)
+    size = action.abs().nan_to_num().max()
+    return (reach > _MOVES * size) & (size > 0)  # actions that are 0 in every set are held there
 
 
 def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS) -> tuple[float, float]:
@@ -657,7 +657,7 @@ def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = PROG
     mixed = torch.randn(ahead.shape, dtype=samples.dtype, generator=generator)
     moved = ((ahead - behind) * mixed).sum(-1) / (2 * step)
     scale = moved.abs().max()
-    if not bool(scale * spread > _MOVES * ahead.abs().max().clamp(min=_NOTHING)):
+    if not bool(scale * spread > _MOVES * ahead.abs().max()):
         return float("nan"), 0.0
     analytic = (_pulled(cost, samples, mixed) * direction).sum((-2, -1))
     error = (analytic - moved).abs() / scale
