@@ -7,6 +7,7 @@ from inspect import Parameter
 from typing import Any
 
 from cyclopts import App
+from cyclopts.argument import Argument
 from sphinx.application import Sphinx
 
 import stakes
@@ -67,16 +68,16 @@ def _options(app: App) -> Iterator[str]:
     shown = [each for each in app.assemble_argument_collection() if each.show]
     for title in dict.fromkeys(str(group.name) for each in shown for group in each.parameter.group or ()):
         rows = [f"| {title} | | default |", "|---|---|---|"]
-        for each in shown:
-            if title in [group.name for group in each.parameter.group or ()]:
-                default = each.field_info.default
-                told = (
-                    "required" if each.required else "" if default in (None, False, Parameter.empty) else f"`{default}`"
-                )
-                text = str(each.parameter.help).replace("|", "\\|")
-                choices = f" ({', '.join(each.get_choices() or ())})" if each.get_choices() else ""
-                rows.append(f"| {', '.join(f'`{name}`' for name in each.names)} | {text}{choices} | {told} |")
+        rows += [_row(each) for each in shown if title in [group.name for group in each.parameter.group or ()]]
         yield "\n".join(rows)
+
+
+def _row(option: Argument) -> str:
+    default, choices = option.field_info.default, option.get_choices()
+    names = ", ".join(f"`{name}`" for name in option.names)
+    text = str(option.parameter.help) + (f" ({', '.join(choices)})" if choices else "")
+    without = default is None or default is False or default is Parameter.empty
+    return f"| {names} | {text} | {'required' if option.required else '' if without else f'`{default}`'} |"
 
 
 def _plain_docstring(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
