@@ -2,14 +2,16 @@
 
     python -m benchmarks.structured_members bias [--json FILE]
     python -m benchmarks.structured_members training --out FOLDER [--reference FOLDER] [--seeds 5] [--jobs 2]
+    python -m benchmarks.structured_members shared [--reference FOLDER] [--seeds 20] [--json FILE]
     python -m benchmarks.structured_members step [--json FILE]
 
 `bias` is what deciding from M members costs beyond deciding from the whole distribution, for three kinds of random
 generators of d noise inputs and two costs. `training` trains the estimator's implicit network, from a linear start and
 without, on Irish wind, French load, 60 simulated sites and the paper's synthetic task, and on European wind where its
 tables are, and judges it with 200 independent members of the test cases, seeds paired. What is finished lies in the
-folder and is not run again; without anything left to run it prints the means over seeds. `step` compares a
-decision-aware training step, structured over independent.
+folder and is not run again; without anything left to run it prints the means over seeds. `shared` decides on wind with
+one such network from one set of noise for all cases, drawn with so many seeds, independent and as `sample` does: the
+mean and the deviation of the cost. `step` compares a decision-aware training step, structured over independent.
 """
 
 import argparse
@@ -30,9 +32,11 @@ from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, IrishWind, Si
 from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.costs.cost import outcome_total
+from stakes.data.case_table import CaseTable
 from stakes.files import write_atomically
-from stakes.models.noise import draw_normal, draw_structured
+from stakes.models.noise import draw_normal, draw_shared, draw_structured
 from stakes.training.processes import called_for_each
+from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
 from stakes.training.settings import ImplicitSettings, TrainingSettings, automatic_settings
 from stakes.training.trainer import train
@@ -114,10 +118,8 @@ def tasks(reference: Path | None) -> dict[str, Task]:
     return known if reference is None else known | {"European wind": EuropeanWind(20.0, tables=str(reference))}
 
 
-def trained_and_judged(
-    task: Task, start: str, width: int, kind: str, seed: int, weights: tuple[float, ...] = WEIGHTS
-) -> list[Row]:
-    """Every weight, trained as one stack and judged on test cases."""
+def trained(task: Task, start: str, width: int, kind: str, seed: int, weights: Sequence[float]) -> list[Trained]:
+    """A network for every weight, as one stack."""
     torch.set_num_threads(1)
     structured, of_kind = MEMBERS[kind]
     data, linear = task.data(), start == "linear"
@@ -129,15 +131,27 @@ def trained_and_judged(
         model.fit_scaling(data.train.features, data.train.outcome)
         replicas.append(Replica(model, data.train, data.validation, task.cost, weight, seed, f"weight {weight:g}"))
     training = automatic_settings(len(data.train), linear=linear)
+    return train(replicas, replace(training, members=of_kind.members, decision_estimator=of_kind.decision_estimator))
+
+
+def judged_cases(task: Task) -> CaseTable:
+    test = task.data().test
+    return test.rows(torch.linspace(0, len(test) - 1, min(len(test), JUDGED_CASES)).long().numpy())
+
+
+def trained_and_judged(
+    task: Task, start: str, width: int, kind: str, seed: int, weights: tuple[float, ...] = WEIGHTS
+) -> list[Row]:
+    """Every weight, trained as one stack and judged on test cases."""
     began = time.perf_counter()
-    stack = train(replicas, replace(training, members=of_kind.members, decision_estimator=of_kind.decision_estimator))
+    stack = trained(task, start, width, kind, seed, weights)
     seconds = (time.perf_counter() - began) / len(weights)
-    cases = data.test.rows(torch.linspace(0, len(data.test) - 1, min(len(data.test), JUDGED_CASES)).long().numpy())
+    cases = judged_cases(task)
     rows: list[Row] = []
-    for trained in stack:
-        trained.load_into_model()
-        about = {"noise inputs": width, "members": kind, "weight": trained.replica.decision_weight, "seed": seed}
-        measured = judged(task, trained.replica.model, cases.features, cases.outcome) | {"seconds": seconds}
+    for result in stack:
+        result.load_into_model()
+        about = {"noise inputs": width, "members": kind, "weight": result.replica.decision_weight, "seed": seed}
+        measured = judged(task, result.replica.model, cases.features, cases.outcome) | {"seconds": seconds}
         rows.append(about | {name: float(f"{value:.5g}") for name, value in measured.items()})
     return rows
 
@@ -214,6 +228,39 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     return lines
 
 
+def shared(options: argparse.Namespace) -> list[Row]:
+    """How much the cost depends on the seed of the noise that all cases share."""
+    known, rows = tasks(options.reference), []
+    for record in (name for name in options.records or known if name.endswith("wind")):
+        task = known[record]
+        (result,) = trained(task, "linear", 16, "independent, 10", 0, (0.0,))
+        result.load_into_model()
+        model, cases = result.replica.model, judged_cases(task)
+        assert isinstance(model, stakes.ImplicitModel)
+        for members in (50, 200, 500):
+            row: Row = {"record": record, "members": members}
+            for name in ("independent", "shared"):
+                costs = []
+                for seed in range(options.seeds):
+                    like, generator = model.outcome_scaling.mean, torch.Generator().manual_seed(seed)
+                    if name == "shared":
+                        vectors = draw_shared(like, members, model.noise, generator)
+                    else:
+                        vectors = draw_normal(like, 1, members, model.noise, generator=generator)
+                    action = stakes.optimal_action(task.cost, forecast_from(model, cases.features, vectors))
+                    costs.append(float(task.cost(action, cases.outcome).mean()))
+                row[name] = f"{statistics.mean(costs):.4f}, sd {statistics.stdev(costs):.5f}"
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+@torch.no_grad()
+def forecast_from(model: stakes.ImplicitModel, features: Tensor, noise: Tensor) -> Tensor:
+    parts = [model(part, noise.expand(len(part), -1, -1)) for part in features.split(100)]
+    return model.outcome_scaling.restore(torch.cat(parts))
+
+
 def step() -> list[Row]:
     """A training step of 256 cases with 10 members, one site and twelve."""
     rows: list[Row] = []
@@ -245,7 +292,7 @@ def training_step(outcomes: int, structured: bool) -> Callable[[], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["bias", "training", "step"])
+    parser.add_argument("what", choices=["bias", "training", "shared", "step"])
     parser.add_argument("--out", type=Path, default=Path("build/structured_members"), help="what training keeps")
     parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")
     parser.add_argument("--records", nargs="+", help="some of the records; all by default")
@@ -258,7 +305,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = training(options) if options.what == "training" else {"bias": bias, "step": step}[options.what]()
+    measured = {"bias": lambda _: bias(), "training": training, "shared": shared, "step": lambda _: step()}
+    rows = measured[options.what](options)
     if options.json:
         options.json.write_text(json.dumps({"machine": processor(), options.what: rows}, indent=1) + "\n")
 
