@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stakes.data.records import Record
 from stakes.data.tables.gridded_files import COMPONENTS, GRID, KELVIN, SPEEDS, SeriesFile, open_series_file, plain_unit
-from stakes.errors import NetCDFError
+from stakes.errors import TableError
 
 Floats = NDArray[np.float64]
 _ORIGIN = ("source", "institution", "attribution", "licence", "license")
@@ -30,7 +30,7 @@ def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -
         parts = [_at_point(file, name, point) for name in names]
         values = np.sqrt(np.sum([part**2 for part, _ in parts], axis=0)) if speed is None else parts[0][0]
         if (values < 0).any():
-            raise NetCDFError(
+            raise TableError(
                 f"variable {speed!r} of {path!r} must not be negative, got {np.nanmin(values):g}; a missing value must "
                 "be NaN or the variable's _FillValue"
             )
@@ -53,7 +53,7 @@ def read_temperature(path: str, hours: int) -> Record:
         _require_grid(file, target)
         patch = file.around_centre(target)
         if np.isnan(next(iter(patch.values()))).all():
-            raise NetCDFError(f"variable {target!r} of {path!r} has no value at any time{_place(file, target)}")
+            raise TableError(f"variable {target!r} of {path!r} has no value at any time{_place(file, target)}")
         _require_temperatures(file, target, patch)
         found = sorted(file.columns().items(), key=lambda each: each[1][0] != target)
         columns = {column: (_celsius_unit(file.unit(name)), values) for column, (name, values) in found}
@@ -82,7 +82,7 @@ def _record(file: SeriesFile, hours: int, columns: dict[str, tuple[str, Floats]]
 def _thinned(file: SeriesFile, hours: int) -> NDArray[np.intp]:
     """The rows at multiples of so many hours, from midnight UTC or from where the steps of the file begin."""
     if hours * 3600 % file.step:
-        raise NetCDFError(f"the step of {file.path!r} must divide {hours} h, got {file.step / 3600:g} h")
+        raise TableError(f"the step of {file.path!r} must divide {hours} h, got {file.step / 3600:g} h")
     seconds = file.times.astype(np.int64)
     return np.flatnonzero((seconds - seconds[0] % file.step) % (hours * 3600) == 0)
 
@@ -101,14 +101,14 @@ def _at_point(file: SeriesFile, name: str, point: tuple[float, float] | None) ->
     _require_grid(file, name)
     unit = file.unit(name)
     if unit and plain_unit(unit) not in _METRES_PER_SECOND:
-        raise NetCDFError(f"variable {name!r} of {file.path!r} must be in m/s, got units {unit!r}")
+        raise TableError(f"variable {name!r} of {file.path!r} must be in m/s, got units {unit!r}")
     if not unit:
-        raise NetCDFError(f"variable {name!r} of {file.path!r} has no units attribute, expected 'm s-1'")
+        raise TableError(f"variable {name!r} of {file.path!r} has no units attribute, expected 'm s-1'")
     place = file.centre(name) if point is None else {dim: _nearest(file, name, dim, point) for dim in file.grid(name)}
     values = file.values(name, place)
     words = _place(file, name, None if point is None else place)
     if np.isnan(values).all():
-        raise NetCDFError(f"variable {name!r} of {file.path!r} has no value at any time{words}")
+        raise TableError(f"variable {name!r} of {file.path!r} has no value at any time{words}")
     return values, words
 
 
@@ -116,14 +116,14 @@ def _nearest(file: SeriesFile, name: str, dim: str, point: tuple[float, float]) 
     wanted = point[dim.startswith("lon")]
     away = np.abs((file.series[name][dim].to_numpy().astype(np.float64) - wanted + 180) % 360 - 180)  # 350 E is 10 W
     if away.min() > _FARTHEST:
-        raise NetCDFError(f"point must lie in the grid of {file.path!r}, got {point}, {away.min():g} from any {dim}")
+        raise TableError(f"point must lie in the grid of {file.path!r}, got {point}, {away.min():g} from any {dim}")
     return int(away.argmin())
 
 
 def _require_grid(file: SeriesFile, name: str) -> None:
     for dim in file.grid(name):
         if dim not in GRID:
-            raise NetCDFError(
+            raise TableError(
                 f"variable {name!r} of {file.path!r} must run along time, latitude and longitude alone, got "
                 f"{file.series[name].sizes[dim]} entries along {dim!r}"
             )
@@ -132,17 +132,17 @@ def _require_grid(file: SeriesFile, name: str) -> None:
 def _require_temperatures(file: SeriesFile, name: str, patch: dict[str, Floats]) -> None:
     unit = file.unit(name)
     if unit and plain_unit(unit) not in (*KELVIN, *_CELSIUS):
-        raise NetCDFError(f"variable {name!r} of {file.path!r} must be in K or degC, got units {unit!r}")
+        raise TableError(f"variable {name!r} of {file.path!r} must be in K or degC, got units {unit!r}")
     values = np.stack(list(patch.values()))
     lowest, highest = np.nanmin(values), np.nanmax(values)
     if lowest >= _COLDEST and highest <= _WARMEST:
         return
     if not unit:
-        raise NetCDFError(
+        raise TableError(
             f"variable {name!r} of {file.path!r} has no units attribute, expected 'K' or 'degC', for its values from "
             f"{lowest:g} to {highest:g} are no temperatures in degC"
         )
-    raise NetCDFError(
+    raise TableError(
         f"variable {name!r} of {file.path!r} must lie in [{_COLDEST:g}, {_WARMEST:g}] degC by its units {unit!r}, got "
         f"{lowest:g} to {highest:g} degC; a missing value must be NaN or the variable's _FillValue"
     )

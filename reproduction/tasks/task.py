@@ -15,7 +15,7 @@ from stakes.costs.cost import Cost
 from stakes.data.case_table import CaseTable, require_single_precision
 from stakes.data.records import Record
 from stakes.data.tables.lags import LaggedSeries, Split
-from stakes.errors import SeriesError, SettingError, did_you_mean
+from stakes.errors import SettingError, TableError, did_you_mean
 from stakes.evaluation.metrics import Region
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 
@@ -176,8 +176,8 @@ def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -
     for name, (start, end) in periods.items():
         try:
             splits[name] = rows.split(record, start, end)
-        except SeriesError as error:
-            raise SeriesError(
+        except TableError as error:
+            raise TableError(
                 f"the {name} split of record {record.name!r}, [{start}, {end}), is empty: the record has "
                 f"{_span(record)}, and no row there is complete"
             ) from error

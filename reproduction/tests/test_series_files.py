@@ -15,7 +15,7 @@ from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.wind import WindTask
 from stakes.data.tables.files import read_table
 from stakes.data.tables.gridded_files import read_series
-from stakes.errors import NetCDFError, StakesError
+from stakes.errors import StakesError, TableError
 
 READERS = (read_wind, read_temperature)
 
@@ -69,7 +69,7 @@ def test_components_make_a_speed(tmp_path: Path, east: str, north: str) -> None:
 
 def test_components_of_different_places_are_no_pair(tmp_path: Path) -> None:
     variables = {name: series(np.ones(48), "m/s") for name in ("u10_berlin", "v10_paris")}
-    with pytest.raises(NetCDFError, match=r"lacks the 10 m wind speed .* u10_berlin, v10_paris"):
+    with pytest.raises(TableError, match=r"lacks the 10 m wind speed .* u10_berlin, v10_paris"):
         read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
 
 
@@ -116,9 +116,7 @@ def test_wind_of_one_grid_point(tmp_path: Path, point: Any, row: int, column: in
 
 def test_a_point_off_the_grid_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.nc", hourly(), {"ws10": on_grid(temperatures(), "m/s", "time", LATITUDES, LONGITUDES)})
-    with pytest.raises(
-        NetCDFError, match=r"point must lie in the grid of .*, got \(48, 13.5\), 4.25 from any latitude"
-    ):
+    with pytest.raises(TableError, match=r"point must lie in the grid of .*, got \(48, 13.5\), 4.25 from any latitude"):
         read_wind(path, 6, (48, 13.5))
 
 
@@ -170,7 +168,7 @@ def test_six_hourly_times(tmp_path: Path, times: NDArray[np.datetime64], first: 
 
 def test_a_step_that_does_not_divide_the_wanted_one_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.nc", hourly(48)[::4], {"ws10": series(np.ones(12), "m/s")})
-    with pytest.raises(NetCDFError, match=r"the step of .*a.nc' must divide 6 h, got 4 h"):
+    with pytest.raises(TableError, match=r"the step of .*a.nc' must divide 6 h, got 4 h"):
         read_wind(path, 6)
 
 
@@ -206,24 +204,24 @@ TEMPERATURE_FILES: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("variables", "message"), WIND_FILES, ids=lambda value: str(value)[:40])
 def test_a_file_without_wind_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "a.nc", hourly(), variables)
-    with pytest.raises(NetCDFError, match=message):
+    with pytest.raises(TableError, match=message):
         read_wind(path, 6)
 
 
 @pytest.mark.parametrize(("variables", "message"), TEMPERATURE_FILES, ids=lambda value: str(value)[:40])
 def test_a_file_without_temperature_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "a.nc", hourly(), variables)
-    with pytest.raises(NetCDFError, match=message):
+    with pytest.raises(TableError, match=message):
         read_temperature(path, 6)
 
 
 @pytest.mark.parametrize("read", READERS)
 def test_a_file_without_dates_is_refused(tmp_path: Path, read: Any) -> None:
     xr.Dataset({"t2m": series(np.ones(9), "K", "x")}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    with pytest.raises(NetCDFError, match=r"has no time axis, expected a variable time or valid_time .*; it holds t2m"):
+    with pytest.raises(TableError, match=r"has no time axis, expected a variable time or valid_time .*; it holds t2m"):
         read(str(tmp_path / "a.nc"), 6)
     numbered = write(tmp_path / "b.nc", np.arange(9), {"t2m": series(np.ones(9), "K")})
-    with pytest.raises(NetCDFError, match="has no time axis"):
+    with pytest.raises(TableError, match="has no time axis"):
         read(numbered, 6)
 
 
@@ -267,9 +265,9 @@ def test_tables_without_units(tmp_path: Path) -> None:
     np.testing.assert_array_equal(wind.values[:, 0], [3, 4, np.nan])
     assert read_temperature(path, 6).values[:, 0].tolist() == [-2, -3, 1.5]
     (tmp_path / "a.csv").write_text(text.replace("-3", "270"))
-    refuses(NetCDFError, r"has no units attribute, expected 'K' or 'degC'", read_temperature, path, 6)
+    refuses(TableError, r"has no units attribute, expected 'K' or 'degC'", read_temperature, path, 6)
     (tmp_path / "a.csv").write_text(text.replace("ws10", "ws10 [kn]"))
-    refuses(NetCDFError, r"variable 'ws10' of .* must be in m/s, got units 'kn'", read_wind, path, 6)
+    refuses(TableError, r"variable 'ws10' of .* must be in m/s, got units 'kn'", read_wind, path, 6)
 
 
 def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:

@@ -53,15 +53,7 @@ class RecordError(StakesError):
 
 
 class TableError(StakesError):
-    """A table cannot be read, or does not have what is asked of it."""
-
-
-class SeriesError(StakesError):
-    """A series has times or values from which no rows can be made."""
-
-
-class NetCDFError(StakesError):
-    """A file of series cannot be read, or does not have what a task needs."""
+    """A table, a series or a gridded file cannot be read, or does not have what is asked of it."""
 
 
 class BundleError(StakesError):

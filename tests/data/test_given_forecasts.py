@@ -6,7 +6,7 @@ import pytest
 from refusals import refuses
 
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError, StakesError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError, TableError
 
 MEMBERS = np.arange(24.0).reshape(4, 3, 2)
 TIMES = np.datetime64("2024-01-01T06") + np.arange(4).astype("timedelta64[D]")
@@ -99,7 +99,7 @@ def test_in_order_is_by_issue_and_then_by_time():
         ({"features": pd.DataFrame({"a": list("abcd")})}, ShapeError, "feature 'a' must hold numbers"),
         ({"features": pd.DataFrame(np.ones((4, 2)), columns=["a", "a"])}, ShapeError, "different names"),
         ({"features": np.ones((4, 0))}, ShapeError, "at least one column"),
-        ({"times": ["yesterday"] * 4}, SeriesError, "times must be dates and times"),
+        ({"times": ["yesterday"] * 4}, TableError, "times must be dates and times"),
         ({"leads": [1, 2, 3, -1]}, SettingError, "leads must not be negative.*made after its outcome"),
         ({"times": TIMES, "issued": TIMES + 1}, SettingError, "issued .* after times.*in case 0, the first of 4"),
         ({"times": TIMES, "issued": TIMES + np.array([0, 0, 1, 0])}, SettingError, "issued .* after times.* in"),

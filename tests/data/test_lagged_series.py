@@ -23,7 +23,7 @@ from stakes.data.tables.lags import (
     check_calendar,
 )
 from stakes.data.tables.layout import TableLayout
-from stakes.errors import SeriesError, SettingError, StakesError
+from stakes.errors import SettingError, StakesError, TableError
 
 START = np.datetime64("2020-02-27T00:00:00")
 HOUR = np.timedelta64(3600, "s")
@@ -102,7 +102,7 @@ def test_every_row_is_what_the_definition_says_and_no_other(problem) -> None:
     series, settings, start, end = problem
     rows, left_out = expected_rows(series, settings, start, end)
     if not rows:
-        refuses(SeriesError, f"{left_out.outside_range} need inputs from outside", settings.split, series, start, end)
+        refuses(TableError, f"{left_out.outside_range} need inputs from outside", settings.split, series, start, end)
         return
     split = settings.split(series, start, end)
     assert split.left_out == left_out
@@ -121,8 +121,8 @@ def test_a_marker_outside_a_split_changes_nothing_in_it(problem) -> None:
     marked[outside] = 1e9
     try:
         plain = settings.split(series, start, end)
-    except SeriesError:
-        refuses(SeriesError, "", settings.split, replace(series, values=marked), start, end)
+    except TableError:
+        refuses(TableError, "", settings.split, replace(series, values=marked), start, end)
         return
     seen = settings.split(replace(series, values=marked), start, end)
     np.testing.assert_array_equal(seen.features, plain.features)
@@ -180,9 +180,9 @@ def test_pandas_times_become_utc() -> None:
     local = index.tz_convert("Europe/Paris")
     for times in (index, local, index.tz_localize(None), pandas.Series(local), pandas.Series(local).astype(object)):
         assert (TimeSeries(times, np.zeros(48), ("a",)).times == expected).all()
-    with pytest.raises(SeriesError, match="NaT in row 1"):
+    with pytest.raises(TableError, match="NaT in row 1"):
         TimeSeries(pandas.DatetimeIndex(["2020-01-01", None], tz="UTC"), np.zeros(2), ("a",))
-    refuses(SeriesError, "NaT in row 1", TimeSeries, [pandas.Timestamp(2020, 1, 1), pandas.NaT], np.zeros(2), ("a",))
+    refuses(TableError, "NaT in row 1", TimeSeries, [pandas.Timestamp(2020, 1, 1), pandas.NaT], np.zeros(2), ("a",))
     frame = pandas.DataFrame({"a": range(48), "b": 0}, index=local)
     split = simple().split(TimeSeries(frame.index, frame, tuple(frame.columns)), pandas.Timestamp(local[2]), "2021")
     assert split.times[0] == expected[3]
@@ -257,7 +257,7 @@ def test_rows_to_come_need_no_outcomes() -> None:
     ],
 )
 def test_times_off_a_regular_axis_are_refused(hours: list[int], message: str) -> None:
-    refuses(SeriesError, message, TimeSeries, START + HOUR * np.array(hours, dtype=int), np.zeros(len(hours)), ("a",))
+    refuses(TableError, message, TimeSeries, START + HOUR * np.array(hours, dtype=int), np.zeros(len(hours)), ("a",))
 
 
 def test_the_step_may_be_given() -> None:
@@ -301,7 +301,7 @@ def test_times_of_every_kind_become_utc() -> None:
     ],
 )
 def test_what_is_no_time_is_refused(times, message: str) -> None:
-    refuses(SeriesError, message, TimeSeries, times, np.zeros(2), ("a",))
+    refuses(TableError, message, TimeSeries, times, np.zeros(2), ("a",))
 
 
 def test_values_that_do_not_fit_are_refused() -> None:

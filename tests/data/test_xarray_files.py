@@ -14,7 +14,7 @@ from refusals import refuses
 
 from stakes.data.tables.files import read_table
 from stakes.data.tables.gridded_files import open_dataset, read_series
-from stakes.errors import NetCDFError, TableError
+from stakes.errors import TableError
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
@@ -74,11 +74,11 @@ def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> No
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "a.zarr").mkdir()
-    refuses(NetCDFError, "is a folder, expected a NetCDF file or a Zarr store", read_series, str(tmp_path / "a.zarr"))
+    refuses(TableError, "is a folder, expected a NetCDF file or a Zarr store", read_series, str(tmp_path / "a.zarr"))
     (tmp_path / "a.zarr" / "zarr.json").write_text("{")
-    refuses(NetCDFError, r"a.zarr' cannot be read as Zarr: [^\n]+$", read_series, str(tmp_path / "a.zarr"))
+    refuses(TableError, r"a.zarr' cannot be read as Zarr: [^\n]+$", read_series, str(tmp_path / "a.zarr"))
     for name in ("absent.nc", "absent.zarr", f"{'x' * 5000}.nc"):
-        refuses(NetCDFError, r"there is no file|cannot be read", read_series, name)
+        refuses(TableError, r"there is no file|cannot be read", read_series, name)
         refuses(TableError, r"there is no file|cannot be read", read_table, Path(name))
     (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(40))
     refuses(TableError, "is no parquet file", read_series, str(tmp_path / "a.parquet"))
@@ -89,11 +89,11 @@ def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:
     chunk = next((path / "t2m" / "c").rglob("0"))
     chunk = chunk if chunk.is_file() else next(file for file in chunk.rglob("*") if file.is_file())
     chunk.write_bytes(chunk.read_bytes()[:20])
-    refuses(NetCDFError, r"variable 't2m' of '.*a.zarr' cannot be read: [^\n]+$", read_series, str(path))
+    refuses(TableError, r"variable 't2m' of '.*a.zarr' cannot be read: [^\n]+$", read_series, str(path))
 
 
 def test_a_file_without_series(tmp_path: Path) -> None:
-    with pytest.raises(NetCDFError, match="lacks a time series with values along time, latitude and longitude"):
+    with pytest.raises(TableError, match="lacks a time series with values along time, latitude and longitude"):
         read_series(saved(grid("t2m").expand_dims(level=2), tmp_path / "a.nc"))
     with pytest.raises(TableError, match="has a variable 'time' besides its times"):
         read_table(Path(saved(point("t2m").rename(time="valid_time").rename(t2m="time"), tmp_path / "b.nc")))
@@ -102,13 +102,13 @@ def test_a_file_without_series(tmp_path: Path) -> None:
 def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(point("t2m"), tmp_path / "a.zarr")
     monkeypatch.setitem(sys.modules, "zarr", None)
-    refuses(NetCDFError, r'can only be read with zarr; pip install "stakes\[zarr\]"', read_series, path)
+    refuses(TableError, r'can only be read with zarr; pip install "stakes\[zarr\]"', read_series, path)
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.grib2"])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(NetCDFError, match="must be a regular file"), open_dataset(str(tmp_path / name)):
+    with pytest.raises(TableError, match="must be a regular file"), open_dataset(str(tmp_path / name)):
         pass
 
 
@@ -125,10 +125,10 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused(
     path = Path(saved(dataset, tmp_path / f"a{suffix}"))
     refused = "'t2m' unpacks to 1,920,000, beyond the limit of .*without compression"
     for variable in ("t2m", "t2m,u10"):
-        refuses(NetCDFError, refused, read, path, variable=variable)
+        refuses(TableError, refused, read, path, variable=variable)
     assert read(path, variable="t2m", point=[(5, 5)]).members.shape == (48, 50, 1)  # the rest is not read
     monkeypatch.setattr("stakes.files._PACKED_TIMES", 0)
-    refuses(NetCDFError, "'t2m' unpacks to", read_series, saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))
+    refuses(TableError, "'t2m' unpacks to", read_series, saved(dataset.isel(number=0), tmp_path / f"b{suffix}"))
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
@@ -146,4 +146,4 @@ def test_a_small_file_whose_coordinates_unpack_to_very_much_is_refused(
         for packed in (name, "t2m"):
             large[packed].encoding = {"zlib": True} if suffix == ".nc" else {}
         path = Path(saved(large, tmp_path / f"{name}{suffix}"))
-        refuses(NetCDFError, f"'{name}' unpacks to .*, beyond the limit of", read, path)
+        refuses(TableError, f"'{name}' unpacks to .*, beyond the limit of", read, path)

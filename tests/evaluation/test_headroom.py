@@ -11,7 +11,7 @@ from refusals import refuses
 
 import stakes
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, TableError
 from stakes.evaluation.headroom import PolicySettings, headroom, train_policy
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
 
@@ -154,4 +154,4 @@ def test_a_block_of_a_count_is_its_cube_root() -> None:
 
 def test_bad_times_and_counts_are_named() -> None:
     refuses(SettingError, "at least 1, got 0", block_length, 0)
-    refuses(SeriesError, "times must be a list of dates", block_length, 2, [1.0, 2.0])
+    refuses(TableError, "times must be a list of dates", block_length, 2, [1.0, 2.0])

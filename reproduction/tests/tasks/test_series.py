@@ -14,7 +14,7 @@ from reproduction.tasks.wind import WindTask
 from stakes.costs.scalar_costs import PowerCurve
 from stakes.data.case_table import CaseTable
 from stakes.data.records import load_record
-from stakes.errors import SeriesError, SettingError, StakesError
+from stakes.errors import SettingError, StakesError, TableError
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_an_empty_split_is_named(tmp_path: Path, task: Any, name: str, start: st
     path = write(tmp_path / "a.nc", "2010", "2015", missing=(start, end))
     span = "times from 2010-01-01T00:00:00 to 2014-12-31T18:00:00"
     message = rf"the {name} split of record '.*a.nc', \[{start}, {end}\), is empty: the record has {span}"
-    with pytest.raises(SeriesError, match=message):
+    with pytest.raises(TableError, match=message):
         task(record=path).data()
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import is_float_dtype
 
-from stakes.errors import StakesError, TableError, first_repeated, nearest_hint, one_line
+from stakes.errors import TableError, first_repeated, nearest_hint, one_line
 from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
 
 _NUMBER = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?")
@@ -457,10 +457,7 @@ def read_table(path: Path, keys: Collection[str] = (), /, **csv: Unpack[CsvOptio
         return read_flat_file(path, keys, **csv)
     from stakes.data.tables.gridded_files import read_series  # which reads tables by these functions
 
-    try:
-        return read_series(str(path))
-    except StakesError as error:
-        raise TableError(str(error)) from error
+    return read_series(str(path))
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

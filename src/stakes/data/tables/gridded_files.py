@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stakes.data.tables.columns import column_times, numeric_columns
 from stakes.data.tables.files import GRIB, TABLES, read_flat_file
 from stakes.data.tables.time_axis import Times, check_regular, to_utc
-from stakes.errors import NetCDFError, SeriesError, one_line
+from stakes.errors import TableError, one_line
 from stakes.files import is_pipe_or_device, unpacked_limit
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
     elif path.lower().endswith(TABLES):
         dataset = _table(path)
     elif is_pipe_or_device(path):
-        raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")
+        raise TableError(f"{path!r} must be a regular file, not a pipe or a device")
     elif path.lower().endswith(GRIB):
-        raise NetCDFError(f"{path!r} is a GRIB file; make a NetCDF file of it: cfgrib to_netcdf {path} -o members.nc")
+        raise TableError(f"{path!r} is a GRIB file; make a NetCDF file of it: cfgrib to_netcdf {path} -o members.nc")
     else:
         engine = _engine(path)
         if engine == "h5netcdf":
@@ -74,7 +74,7 @@ def _require_sizes(sizes: Mapping[str, int], path: Path) -> None:
     limit = unpacked_limit(packed)
     for name, size in large.items():
         if size > limit:
-            raise NetCDFError(
+            raise TableError(
                 f"{str(path)!r} has {packed:,} bytes, and its variable {name!r} unpacks to {size:,}, beyond the limit "
                 f"of {limit:,}; if that is right, write it without compression"
             )
@@ -114,17 +114,17 @@ def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":
     try:
         dataset: Dataset = getattr(import_module("xarray"), function)(path, **options)
     except Exception as error:  # which ones damaged content can provoke is not documented
-        raise NetCDFError(f"{path!r} cannot be read as {kind}: {one_line(error)}") from error
+        raise TableError(f"{path!r} cannot be read as {kind}: {one_line(error)}") from error
     return dataset
 
 
 def _zarr_store(path: str) -> "Dataset":
     if not any((Path(path) / name).is_file() for name in _ZARR_FILES):
-        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file or a Zarr store")
+        raise TableError(f"{path!r} is a folder, expected a NetCDF file or a Zarr store")
     try:
         import_module("zarr")
     except ImportError as error:
-        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
+        raise TableError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
     _require_unpackable_axes(path, _axes_of_zarr)
     consolidated = (Path(path) / ".zmetadata").is_file()
     dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
@@ -146,7 +146,7 @@ def _table(path: str) -> "Dataset":
         for name, unit in [_name_and_unit(label)]
     }
     if len(variables) < len(numeric):
-        raise NetCDFError(f"{path!r} has two columns whose names differ in their unit alone")
+        raise TableError(f"{path!r} has two columns whose names differ in their unit alone")
     return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
 
 
@@ -155,7 +155,7 @@ def _time_column(path: str, table: pd.DataFrame) -> str:
     dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
     column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
     if column is None:
-        raise NetCDFError(
+        raise TableError(
             f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
             f"it has {', '.join(known.values())}"
         )
@@ -179,18 +179,18 @@ def _engine(path: str) -> str:
         with Path(path).open("rb") as stream:
             begin = stream.read(4)
     except FileNotFoundError as error:
-        raise NetCDFError(f"there is no file {path!r}") from error
+        raise TableError(f"there is no file {path!r}") from error
     except (OSError, ValueError) as error:  # a path with a null character is a ValueError
-        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
+        raise TableError(f"{path!r} cannot be read: {one_line(error)}") from error
     libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
     if libraries is None:
-        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
+        raise TableError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
     try:
         for name in libraries:
             import_module(name)
     except ImportError as error:
         wanted = " and ".join(libraries)
-        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
+        raise TableError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
     return libraries[1]
 
 
@@ -233,8 +233,8 @@ class SeriesFile:
         alike = (lower for name in names for lower in known if lower.startswith((f"{name}_", f"{name}[")))
         return known.get(next((name for name in names if name in known), next(alike, "")))
 
-    def lacks(self, needed: str) -> NetCDFError:
-        return NetCDFError(f"{self.path!r} lacks {needed}; its time series are {', '.join(self.series) or 'none'}")
+    def lacks(self, needed: str) -> TableError:
+        return TableError(f"{self.path!r} lacks {needed}; its time series are {', '.join(self.series) or 'none'}")
 
     def values(self, name: str, places: Any) -> Floats:
         """The values at some places of the grid, time on the first axis, NaN where they are missing."""
@@ -244,7 +244,7 @@ class SeriesFile:
         try:
             values = array.transpose(self.axis, *others).to_numpy().astype(np.float64)
         except Exception as error:  # which ones damaged content can provoke is not documented
-            raise NetCDFError(f"variable {name!r} of {self.path!r} cannot be read: {one_line(error)}") from error
+            raise TableError(f"variable {name!r} of {self.path!r} cannot be read: {one_line(error)}") from error
         return np.where(np.isfinite(values), values, np.nan)
 
     def centre(self, name: str) -> dict[str, int]:
@@ -280,13 +280,13 @@ def open_series_file(path: str) -> Iterator[SeriesFile]:
     """A file of series, for as long as the context lasts; an error unless its times lie on a regular axis."""
     with open_dataset(path) as dataset:
         if not dataset.variables:
-            raise NetCDFError(f"{path!r} holds no variables, expected time series")
+            raise TableError(f"{path!r} holds no variables, expected time series")
         axis, moments = _time_axis(path, dataset)
         try:
             times = to_utc(moments, "times")
             step = check_regular(times)
-        except SeriesError as error:
-            raise SeriesError(f"{path!r}: {error}") from error
+        except TableError as error:
+            raise TableError(f"{path!r}: {error}") from error
         yield SeriesFile(path, dataset, axis, times, step)
 
 
@@ -295,7 +295,7 @@ def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
         times = dataset.variables.get(name)
         if times is not None and times.ndim == 1 and times.dtype.kind == "M":
             return str(times.dims[0]), times.to_numpy()
-    raise NetCDFError(
+    raise TableError(
         f"{path!r} has no time axis, expected a variable time or valid_time of dates along a dimension; it holds "
         f"{', '.join(map(str, dataset.variables))}"
     )
@@ -314,7 +314,7 @@ def read_series(path: str) -> pd.DataFrame:
         if file.find(SPEEDS) is None:
             columns |= _speeds(columns)
         if "time" in columns:
-            raise NetCDFError(f"{path!r} has a variable 'time' besides its times")
+            raise TableError(f"{path!r} has a variable 'time' besides its times")
         return pd.DataFrame({"time": file.times, **columns})
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.data.case_table import CaseTable
 from stakes.data.tables.time_axis import Times, check_regular, hours_to_seconds, to_utc
-from stakes.errors import SeriesError, SettingError, check_names, find_columns, first_repeated
+from stakes.errors import SettingError, TableError, check_names, find_columns, first_repeated
 from stakes.settings import shown
 
 Floats = NDArray[np.floating[Any]]
@@ -54,9 +54,9 @@ class TimeSeries:
         check_names("columns", self.columns)
         expected = (len(times), len(self.columns))
         if values.shape != expected:
-            raise SeriesError(f"values must have shape {expected}, times by columns, got {values.shape}")
+            raise TableError(f"values must have shape {expected}, times by columns, got {values.shape}")
         if len(set(self.columns)) < len(self.columns):
-            raise SeriesError(f"columns must have different names, got {', '.join(self.columns)}")
+            raise TableError(f"columns must have different names, got {', '.join(self.columns)}")
         step = check_regular(times, self.step_hours)
         checked = {"times": times, "values": values, "columns": tuple(self.columns), "step_seconds": step}
         for name, value in checked.items():
@@ -68,7 +68,7 @@ def _floats(values: ArrayLike) -> Floats:
         values = np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan)
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "fiub":
-        raise SeriesError(f"values must be real numbers, got {numbers.dtype}")
+        raise TableError(f"values must be real numbers, got {numbers.dtype}")
     return numbers if numbers.dtype == np.float32 else numbers.astype(np.float64, copy=False)
 
 
@@ -242,7 +242,7 @@ class LaggedSeries:
         rows = self._rows(series, blocks, targets[inside], self.targets)
         left_out = replace(rows.left_out, outside_range=int((~inside).sum()))
         if not len(rows):
-            raise SeriesError(
+            raise TableError(
                 f"no row of the series ({series.times[0]} to {series.times[-1]}) is complete in [{first}, {last}): of "
                 f"{len(targets)} target times, {left_out.outside_range} need inputs from outside the range, "
                 f"{left_out.absent_time} need absent times and {left_out.missing_value} missing values"

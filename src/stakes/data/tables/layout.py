@@ -30,7 +30,7 @@ from stakes.data.tables.lags import (
     check_calendar,
 )
 from stakes.data.tables.time_axis import Times, hours_to_seconds, most_frequent_step
-from stakes.errors import SeriesError, SettingError, TableError, check_names, first_repeated
+from stakes.errors import SettingError, TableError, check_names, first_repeated
 from stakes.settings import shown
 
 _MOSTLY = 0.95  # of the missing values lie before the first known one, or after the last
@@ -329,10 +329,7 @@ class TableLayout:
         ordered = at[order]
         columns, values = self._series_columns(table, with_outcomes, incomplete)
         step_hours = self._step_hours(ordered, with_outcomes)
-        try:
-            split = self._split(TimeSeries(ordered, values[order], columns, step_hours), with_outcomes)
-        except SeriesError as error:
-            raise TableError(str(error)) from error
+        split = self._split(TimeSeries(ordered, values[order], columns, step_hours), with_outcomes)
         split = split.with_lacking() if incomplete else split
         missed = split.left_out
         reasons = {_BEFORE_START: missed.outside_range, _ABSENT_TIME: missed.absent_time}

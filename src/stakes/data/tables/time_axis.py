@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.errors import SeriesError, SettingError
+from stakes.errors import SettingError, TableError
 
 Times = NDArray[np.datetime64]
 
@@ -24,14 +24,14 @@ def to_utc(times: Any, name: str) -> Times:
         try:
             moments = np.array([_naive_utc(time) for time in moments.flat], "datetime64[us]").reshape(moments.shape)
         except ValueError as error:
-            raise SeriesError(f"{name} must be dates and times, but {error}") from error
+            raise TableError(f"{name} must be dates and times, but {error}") from error
     if moments.dtype.kind != "M" or moments.ndim != 1:
-        raise SeriesError(f"{name} must be a list of dates and times, got {moments.dtype} of shape {moments.shape}")
+        raise TableError(f"{name} must be a list of dates and times, got {moments.dtype} of shape {moments.shape}")
     if np.isnat(moments).any():
-        raise SeriesError(f"{name} must all be known, got NaT in row {np.isnat(moments).argmax()}")
+        raise TableError(f"{name} must all be known, got NaT in row {np.isnat(moments).argmax()}")
     seconds: Times = moments.astype("datetime64[s]")
     if len(fractional := np.flatnonzero(seconds != moments)):
-        raise SeriesError(f"{name} must be whole seconds, got {moments[fractional[0]]}")
+        raise TableError(f"{name} must be whole seconds, got {moments[fractional[0]]}")
     return seconds
 
 
@@ -39,16 +39,16 @@ def check_regular(times: Times, step_hours: float | None = None) -> int:
     """The step in seconds, or an error unless the times increase by multiples of it."""
     least = 2 if step_hours is None else 1
     if len(times) < least:
-        raise SeriesError(f"times must be at least {least}, got {len(times)}")
+        raise TableError(f"times must be at least {least}, got {len(times)}")
     apart = np.diff(times).astype(np.int64)
     if len(backward := np.flatnonzero(apart < 0)):
         row = backward[0] + 1
-        raise SeriesError(f"times must increase, but row {row}, {times[row]}, comes after {times[row - 1]}")
+        raise TableError(f"times must increase, but row {row}, {times[row]}, comes after {times[row - 1]}")
     if len(twice := np.flatnonzero(apart == 0)):
-        raise SeriesError(f"times must be unique, but rows {twice[0]} and {twice[0] + 1} are both {times[twice[0]]}")
+        raise TableError(f"times must be unique, but rows {twice[0]} and {twice[0] + 1} are both {times[twice[0]]}")
     step = most_frequent_step(apart) if step_hours is None else hours_to_seconds("step_hours", step_hours)
     if len(odd := np.flatnonzero((times - times[0]).astype(np.int64) % step)):
-        raise SeriesError(
+        raise TableError(
             f"times must be multiples of one step apart, but row {odd[0]}, {times[odd[0]]}, is not a multiple of "
             f"{step / 3600:g} h from {times[0]}; if the step is another, set step_hours"
         )
