@@ -126,7 +126,7 @@ def judged(linear: bool, count: int, seeds: tuple[int, ...], device: str) -> lis
     settings = replace(automatic_settings(len(data.train), linear=linear), decision_member_count=count)
     rows: list[Row] = []
     for trained in train(replicas, settings, device=device):
-        trained.load_into_model()
+        trained.replica.model.load_state_dict(trained.weights)
         generator = torch.Generator().manual_seed(0)
         metrics = assessor(trained.replica.model.cpu().sample(data.test.features, JUDGED, generator), data.test.outcome)
         ratio = (metrics["spread"] ** 2).mean() / (metrics["error"] ** 2).mean() * (1 + 1 / JUDGED)

@@ -121,7 +121,7 @@ def paid(models: Sequence[Trained], test: CaseTable, base: PowerCost, column: Pa
 
 def sampled(trained: Trained, test: CaseTable, column: ParameterColumn, penalty: float) -> Tensor:
     """Members (N, M, D) of the test cases, by the same noise for every model."""
-    trained.load_into_model()
+    trained.replica.model.load_state_dict(trained.weights)
     values = torch.full((len(test), column.width), penalty)
     features = column.seen(torch.cat([test.features, values.to(test.features)], 1))
     parts = pooled_parts([trained.replica.model.eval()], features, JUDGED, seed=0, share_noise=False)

@@ -149,7 +149,7 @@ def trained_and_judged(
     cases = judged_cases(task)
     rows: list[Row] = []
     for result in stack:
-        result.load_into_model()
+        result.replica.model.load_state_dict(result.weights)
         about = {"noise inputs": width, "members": kind, "weight": result.replica.decision_weight, "seed": seed}
         measured = judged(task, result.replica.model, cases.features, cases.outcome) | {"seconds": seconds}
         rows.append(about | {name: float(f"{value:.5g}") for name, value in measured.items()})
@@ -234,7 +234,7 @@ def shared(options: argparse.Namespace) -> list[Row]:
     for record in (name for name in options.records or known if name.endswith("wind")):
         task = known[record]
         (result,) = trained(task, "linear", 16, "independent, 10", 0, (0.0,))
-        result.load_into_model()
+        result.replica.model.load_state_dict(result.weights)
         model, cases = result.replica.model, judged_cases(task)
         assert isinstance(model, stakes.ImplicitModel)
         for members in (50, 200, 500):

@@ -62,7 +62,7 @@ def _judged(weight: float, model: Mapping[str, Any], epochs: int, seeds: int, de
     data = task_data(runs[0].task)
     rows = []
     for run, result in zip(runs, trained, strict=True):
-        result.load_into_model()
+        result.replica.model.load_state_dict(result.weights)
         members = sampled_members(result.replica.model, data.test, _MEMBERS, run.seed)  # type: ignore[arg-type]
         rows.append(task_metrics(run.task, data.test, members))
     return {name: np.stack([row[name].double().numpy() for row in rows]) for name in _MEASURES}

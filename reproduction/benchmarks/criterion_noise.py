@@ -36,7 +36,7 @@ def main() -> None:
     for epochs in (chosen.epochs // 2, chosen.epochs):
         settings = replace(run.training, epochs=epochs)
         (trained,) = train([prepare(run)], settings)
-        trained.load_into_model()
+        trained.replica.model.load_state_dict(trained.weights)
         for levels in _LEVELS:
             losses[epochs, levels] = torch.tensor(
                 [_loss(trained.replica, replace(settings, validation_draws=levels), scales, s) for s in range(_DRAWS)]

@@ -51,7 +51,7 @@ def stack_of(make_replica: MakeReplica, kind: str, companion: str, **changed: An
 
 
 def mean_loss(stack: ReplicaStack, parameters: Tensor) -> Tensor:
-    (draw,) = stack.draws(parameters, stack.train, 4, "here")
+    ((draw, _),) = stack.draws(parameters, stack.train, 4, "here")
     scales = torch.tensor([[0.7, 0.2], [0.4, 3.0]], dtype=parameters.dtype)
     return stack.objective(scales)(draw).total.mean()
 
@@ -61,7 +61,7 @@ def mean_loss(stack: ReplicaStack, parameters: Tensor) -> Tensor:
 def test_the_loss_by_hand(companion: str, kind: str, make_replica: MakeReplica) -> None:
     """In physical units, and times the weight that the model gives the decision's term."""
     stack = stack_of(make_replica, kind, companion)
-    (draw,) = stack.draws(stack.initial_parameters(), stack.train, 4, "here")
+    ((draw, _),) = stack.draws(stack.initial_parameters(), stack.train, 4, "here")
     members, outcome = draw.decision_members, draw.decision_outcome
     if companion == "variogram":
         rival = VariogramScore()(members, outcome)
@@ -88,7 +88,7 @@ def test_the_companion_matters_but_at_weight_zero(kind: str, make_replica: MakeR
 def test_scales_are_those_of_the_companion(companion: str, estimator: str, make_replica: MakeReplica) -> None:
     stack = stack_of(make_replica, "implicit", companion, decision_estimator=estimator)
     rows = stack.initial_parameters()
-    (draw,) = stack.draws(rows, stack.train, 4, "scales")
+    ((draw, _),) = stack.draws(rows, stack.train, 4, "scales")
     pair = draw.decision_members, draw.decision_outcome
     rival = VariogramScore()(*pair) if companion == "variogram" else TotalCRPS(stack.replicas[0].cost)(*pair)
     found = estimate_scales(stack, rows)
@@ -172,7 +172,7 @@ def test_parts_of_a_mixture_are_divided_by_what_climatology_scores(kind: str, ma
         for row in range(2)
     ]
     stack = ReplicaStack(replicas, scored_with(MIXED), CPU, together=True)
-    (draw,) = stack.draws(stack.initial_parameters(), stack.train, 4, "climatology")
+    ((draw, _),) = stack.draws(stack.initial_parameters(), stack.train, 4, "climatology")
     outcomes = draw.score_outcome, draw.decision_outcome
     count = stack.train.count
     others = [(torch.arange(count) - 1 - place * (count - 1) // 32) % count for place in range(32)]
@@ -236,8 +236,8 @@ def test_the_score_sees_the_first_members_of_the_decision(kind: str, make_replic
     replicas = replicas_of(make_replica, kind, torch.float64)
     few, many = (ReplicaStack(replicas, settings, CPU, together=True) for settings in (FEW, MANY))
     rows = few.initial_parameters()
-    (usual,) = few.draws(rows, few.train, 4, "here", deciding=True)
-    (draw,) = many.draws(rows, many.train, 4, "here", deciding=True)
+    ((usual, _),) = few.draws(rows, few.train, 4, "here", deciding=True)
+    ((draw, _),) = many.draws(rows, many.train, 4, "here", deciding=True)
     assert draw.score_members.shape[-2:] == (4, 2)
     assert draw.decision_members.shape[-2:] == (9, 2)
     torch.testing.assert_close(draw.score_members, usual.score_members)
@@ -278,7 +278,7 @@ def test_validation_decides_with_as_many_and_pretraining_with_none(make_replica:
     torch.testing.assert_close(found["score"], usual["score"])
     assert not torch.isclose(found["decision"], usual["decision"]).any()
     alone = many.select([0])
-    (draw,) = alone.draws(rows[:1], alone.validation, 6, "validation", deciding=True)
+    ((draw, _),) = alone.draws(rows[:1], alone.validation, 6, "validation", deciding=True)
     torch.testing.assert_close(found["cost"][:1], DecisionScore(replicas[0].cost)(*draw[2:4]).mean(-1))
     for name, values in validate(few, rows, None).items():
         assert torch.equal(validate(many, rows, None)[name], values), name

@@ -319,13 +319,13 @@ def test_draws_do_not_depend_on_how_they_are_cut(
 ) -> None:
     stack = ReplicaStack([make_replica(kind, seed=seed) for seed in (0, 1)], SETTINGS, CPU, together=True)
     rows = stack.initial_parameters()
-    (whole,) = stack.draws(rows, stack.train, 5, "validation")
+    ((whole, _),) = stack.draws(rows, stack.train, 5, "validation")
     monkeypatch.setattr(replicas_module, "_MEMBERS_AT_ONCE", 5 * 7)
-    parts = list(stack.draws(rows, stack.train, 5, "validation"))
+    parts = [draw for draw, _ in stack.draws(rows, stack.train, 5, "validation")]
     assert [part.score_members.shape[1] for part in parts] == [7, 7, 7, 7, 7, 7, 6]
     for name, expected in whole._asdict().items():
         torch.testing.assert_close(torch.cat([getattr(part, name) for part in parts], 1), expected)
-    limited = list(stack.draws(rows, stack.train, 5, "validation", limit=10))
+    limited = [draw for draw, _ in stack.draws(rows, stack.train, 5, "validation", limit=10)]
     assert [part.score_members.shape[1] for part in limited] == [7, 3]
 
 

@@ -99,7 +99,7 @@ def test_the_best_weights_are_restored(kind: str, make_replica: MakeReplica) -> 
         before = make_replica(kind, seed=result.replica.seed).model.state_dict()
         for name, values in result.replica.model.state_dict().items():
             assert torch.equal(before[name], values), "the model itself is left alone"
-        result.load_into_model()
+        result.replica.model.load_state_dict(result.weights)
         stack = ReplicaStack([result.replica], used, CPU)
         scales = torch.tensor([[result.score_scale, result.decision_scale]])
         again = validate(stack, stack.initial_parameters(), scales)
@@ -226,7 +226,7 @@ def test_an_own_cost_and_an_own_model(kind: str, dtype: torch.dtype, make_replic
     assert result.best_loss < 0.97 * recorder.losses(0)[0]
     parameters = dict(each.model.named_parameters())
     assert all(result.weights[name].dtype == dtype for name in parameters)
-    result.load_into_model()
+    result.replica.model.load_state_dict(result.weights)
     assert all(torch.equal(values, result.weights[name]) for name, values in each.model.state_dict().items())
     assert each.model.sample(each.validation.features.to(dtype), 4).shape == (24, 4, 1)  # type: ignore[operator]
 

@@ -380,8 +380,29 @@ class CostLossCost(ScalarCost):
         return (share * self.loss > self.protection).to(samples.dtype)[..., None]
 
 
+class _SumCost(ScalarCost):
+    """A cost of too little and of too much of a quantity, the sum over all sites."""
+
+    convex: ClassVar[bool] = True
+    action_is_outcome: ClassVar[bool] = True
+    prices: ClassVar[tuple[str, str]]
+
+    def __post_init__(self) -> None:
+        if not checked_at_both_ends(self):
+            _require_positive(self, *self.prices)
+            require_bounds(self.lower, self.upper)
+
+    def total(self, outcome: Tensor) -> Tensor:
+        """The sum over the sites, (...).
+
+        Args:
+            outcome: Outcomes (..., D) of the sites.
+        """
+        return outcome.squeeze(-1) if outcome.shape[-1] == 1 else outcome.sum(-1)
+
+
 @dataclass(frozen=True)
-class NewsvendorCost(ScalarCost):
+class NewsvendorCost(_SumCost):
     """Stock a, sell y, with linear costs: c(a, y) = underage relu(y - a) + overage relu(a - y).
 
     y is the sum over D >= 1 sites. a* is the order statistic ceil(M tau), tau = underage / (underage + overage),
@@ -399,21 +420,7 @@ class NewsvendorCost(ScalarCost):
     overage: PriceParameter
     lower: Parameter
     upper: Parameter
-    convex: ClassVar[bool] = True
-    action_is_outcome: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not checked_at_both_ends(self):
-            _require_positive(self, "underage", "overage")
-            require_bounds(self.lower, self.upper)
-
-    def total(self, outcome: Tensor) -> Tensor:
-        """The demand y of all sites together, their sum, (...).
-
-        Args:
-            outcome: The demand (..., D) of the sites.
-        """
-        return _sum_over_sites(outcome)
+    prices: ClassVar[tuple[str, str]] = ("underage", "overage")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The cost c(a, y), (...).
@@ -448,7 +455,7 @@ class NewsvendorCost(ScalarCost):
 
 
 @dataclass(frozen=True)
-class ImbalanceCost(ScalarCost):
+class ImbalanceCost(_SumCost):
     """Buy a, need y, and settle the difference at quadratic cost: c(a, y) = short relu(y - a)^2 + long relu(a - y)^2.
 
     y is the sum over D >= 1 sites. a* is an expectile: with y sorted and S_k the sum of the k smallest,
@@ -466,21 +473,7 @@ class ImbalanceCost(ScalarCost):
     long: PriceParameter
     lower: Parameter
     upper: Parameter
-    convex: ClassVar[bool] = True
-    action_is_outcome: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not checked_at_both_ends(self):
-            _require_positive(self, "short", "long")
-            require_bounds(self.lower, self.upper)
-
-    def total(self, outcome: Tensor) -> Tensor:
-        """The need y of all sites together, their sum, (...).
-
-        Args:
-            outcome: The need (..., D) of the sites.
-        """
-        return _sum_over_sites(outcome)
+    prices: ClassVar[tuple[str, str]] = ("short", "long")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The cost c(a, y), (...).
@@ -540,11 +533,6 @@ def _clip(action: Tensor, lower: Parameter, upper: Parameter) -> Tensor:
 def _mean_over_sites(values: Tensor) -> Tensor:
     """(..., D) to (...); a single site is not copied."""
     return values.squeeze(-1) if values.shape[-1] == 1 else values.mean(-1)
-
-
-def _sum_over_sites(values: Tensor) -> Tensor:
-    """(..., D) to (...); a single site is not copied."""
-    return values.squeeze(-1) if values.shape[-1] == 1 else values.sum(-1)
 
 
 def _where(condition: bool | Tensor, chosen: Tensor, other: Tensor) -> Tensor:

@@ -79,10 +79,6 @@ class Trained:
             setattr(self, each.name, getattr(record, each.name))
         self.best_loss = math.inf if record.best_loss is None else record.best_loss
 
-    def load_into_model(self) -> None:
-        """Put the weights into the replica's own model."""
-        self.replica.model.load_state_dict(self.weights)
-
 
 class Observer:
     """Hears what happens in training; every method may be overridden."""

@@ -525,26 +525,12 @@ class ReplicaStack:
         limit: int | None = None,
         *,
         deciding: bool = False,
-    ) -> Iterator[TrainingDraw]:
-        """Draws for all cases, or the first `limit`, part by part, with the noise of the phase; the same every time.
-
-        The score sees so many members; the decision those of `extra_members` too where there is one (`deciding`).
-        """
-        drawn = self.draws_with_features(parameters, cases, members, phase, limit, deciding=deciding)
-        return (draw for draw, _ in drawn)
-
-    def draws_with_features(
-        self,
-        parameters: Tensor,
-        cases: StackedCases,
-        members: int,
-        phase: str,
-        limit: int | None = None,
-        *,
-        deciding: bool = False,
         draws: int = 1,
     ) -> Iterator[tuple[TrainingDraw, Tensor]]:
-        """`draws`, each with the features (R, B, F) of its cases; every case may be drawn several times."""
+        """Draws for all cases, or the first `limit`, part by part, with their features (R, B, F): the same every time.
+
+        Every case may be drawn several times. The score sees so many members, the decision more where there is one.
+        """
         more = self.extra_members(members) if deciding else 0
         count = min(cases.count, limit or cases.count)
         size = max(1, _MEMBERS_AT_ONCE // (members + more))

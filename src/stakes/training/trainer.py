@@ -110,9 +110,7 @@ def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) ->
     objective, members = stack.objective(scales), stack.settings.validation_members
     sums: dict[str, Tensor] = {}
     deciding, draws = scales is not None, stack.validation_draws
-    drawn = stack.draws_with_features(
-        parameters, stack.validation, members, "validation", deciding=deciding, draws=draws
-    )
+    drawn = stack.draws(parameters, stack.validation, members, "validation", deciding=deciding, draws=draws)
     for draw, features in drawn:
         with unwatched():
             cost, charged = stack.column.cost(stack.cost, features), stack.charged(objective, features)
@@ -155,7 +153,7 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
 
 def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
     objective, members = stack.objective(parameters.new_ones(len(stack), 2)).plain, stack.settings.members
-    drawn = stack.draws_with_features(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True)
+    drawn = stack.draws(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True)
 
     def both(draw: TrainingDraw, features: Tensor) -> tuple[Tensor, Tensor]:
         with unwatched():
