@@ -383,7 +383,6 @@ class CostLossCost(ScalarCost):
 class _SumCost(ScalarCost):
     """A cost of too little and of too much of a quantity, the sum over all sites."""
 
-    convex: ClassVar[bool] = True
     action_is_outcome: ClassVar[bool] = True
     prices: ClassVar[tuple[str, str]]
 
@@ -420,6 +419,7 @@ class NewsvendorCost(_SumCost):
     overage: PriceParameter
     lower: Parameter
     upper: Parameter
+    convex: ClassVar[bool] = True
     prices: ClassVar[tuple[str, str]] = ("underage", "overage")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -473,6 +473,7 @@ class ImbalanceCost(_SumCost):
     long: PriceParameter
     lower: Parameter
     upper: Parameter
+    convex: ClassVar[bool] = True
     prices: ClassVar[tuple[str, str]] = ("short", "long")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:

@@ -187,7 +187,6 @@ def _row(value: Sampled, baseline: Sampled | None) -> dict[str, float]:
 
 
 _BESIDE = ("cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases, and its action
-OF_REGIONS = ("mass_", "spread_")  # of no use without the regions
 _METRICS: tuple[str, ...] = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
 _METRICS += ("plain_cost", "plain_expected_cost", "plain_gap")
 _METRICS += ("spread_skill", "climatology_skill", "today_cases", "today_cost", "cost_beside_today", "cost_less_today")
@@ -270,8 +269,7 @@ class CaseMetrics:
 
     def table(self) -> pd.DataFrame:
         """One row per case, its time or name first."""
-        kept = (name for name, values in self.chosen.items() if values.ndim == 1 and not name.startswith(OF_REGIONS))
-        columns = {name: self.chosen[name] for name in kept}
+        columns = {name: values for name, values in self.chosen.items() if values.ndim == 1}
         beside = self.weight_0 or {}
         actions = [name for name in beside if name == "action" or name.startswith("action_")]
         columns |= {f"weight_0_{name}": beside[name] for name in (*actions, *_BESIDE) if name in beside}

@@ -302,7 +302,7 @@ def comparison_of_fit(
         targets=targets,
         block=block_length(len(cases), times, state.block),
         times=times,
-        thirds={kind: _named(columns, f"{kind}: ") for kind in (BY_OUTCOME, BY_FORECAST)},
+        thirds=_thirds(columns["outcome"], forecasts[0].forecast),
         outcomes=np.array(about.outcomes),
         several="action" not in plain,
         weight=None if weightless else weight,
@@ -369,10 +369,9 @@ def comparison_of_correction(
     columns = {str(name): values.to_numpy() for name, values in judged.cases.items()}
     outcome = columns["outcome"].astype(np.float64)
     raw = _following("the raw forecast", "raw", _named(columns, "raw_"), targets)
-    assert raw.forecast is not None
     thirds = _thirds(outcome, raw.forecast)
     if form == "points":
-        raw = replace(raw, forecast=replace(raw.forecast, spread=None, pit=None))
+        raw = replace(raw, forecast=raw.forecast and replace(raw.forecast, spread=None, pit=None))
     forecasts = [raw]
     if selection.selected.name != "raw":
         name = f"the corrected forecast ({candidate_title(selection.selected.name)})"
@@ -415,7 +414,6 @@ def comparison_of_backtest(
     forecasts = [*([_following("the forecast of weight 0", "weight 0", plain, targets)] if differs else []), selected]
     outcomes = np.array(cases[list(targets)], np.float64)
     outcome = outcome_total(cost, torch.from_numpy(outcomes)).numpy()
-    assert selected.forecast is not None
     return Comparison(
         policies=(*forecasts, *_others(columns, targets), _foresight(selected.cost - columns["foresight_regret"])),
         selected=selected,
@@ -465,9 +463,11 @@ def _named(columns: Columns, start: str) -> dict[str, Any]:
     return {name.removeprefix(start): values for name, values in columns.items() if name.startswith(start)}
 
 
-def _thirds(outcome: Floats, forecast: Forecast) -> dict[str, dict[str, Bools]]:
+def _thirds(outcome: Floats, forecast: Forecast | None) -> dict[str, dict[str, Bools]]:
     """By the outcome, and by what the forecast expected."""
-    by = {BY_OUTCOME: outcome} | ({} if forecast.error is None else {BY_FORECAST: outcome + forecast.error})
+    by = {BY_OUTCOME: outcome} | (
+        {} if forecast is None or forecast.error is None else {BY_FORECAST: outcome + forecast.error}
+    )
     found = {}
     for kind, values in by.items():
         low, high = np.quantile(values, [1 / 3, 2 / 3])

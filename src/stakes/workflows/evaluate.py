@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.folder import open_folder
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import Cost, outcome_total, ranged_parameter, user_cost_errors, with_parameter
+from stakes.costs.cost import outcome_total, ranged_parameter, user_cost_errors, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table
 from stakes.data.tables.layout import TableCases, left_out_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import (
-    OF_REGIONS,
     VALUES_SHOWN,
     CaseMetrics,
     JudgedParts,
@@ -35,12 +34,11 @@ from stakes.evaluation.case_metrics import (
     todays_cost,
     todays_notes,
 )
-from stakes.evaluation.intervals import Difference, Resampling, block_length, defined_mean, paired_difference
-from stakes.evaluation.metrics import LEVELS, Region, region_between
+from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
+from stakes.evaluation.metrics import LEVELS
 from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
-from stakes.reports.comparison import BY_FORECAST, BY_OUTCOME
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
 from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost, unlike_fit_notes
@@ -60,7 +58,6 @@ class ForecastJudgement:
     forecast: FittedForecast
     cases: TableCases  # the cases it was judged on, with their outcomes
     metrics: CaseMetrics  # what was measured of every case
-    regions: Mapping[str, Region]  # thirds of the outcomes by name, for the metrics of these alone
     parts: JudgedParts | None = None
 
     @property
@@ -73,11 +70,7 @@ class ForecastJudgement:
         return self.metrics.summary(block or self.block)
 
     def case_table(self) -> pd.DataFrame:
-        """One row per case, as a report takes them: what happened, and what each forecast did, `weight_0_` too.
-
-        Thirds by the forecast have as many cases as those by the outcome, those to which all forecasts give the third
-        the highest mean probability.
-        """
+        """One row per case, as a report takes them: what happened, and what each forecast did, `weight_0_` too."""
         outcome = self.cases.outcome
         judged = {"": self.metrics.chosen} | ({"weight_0_": self.metrics.weight_0} if self.metrics.weight_0 else {})
         columns: dict[str, NDArray[Any]] = {} if self.cases.times is None else {"time": self.cases.times}
@@ -86,14 +79,9 @@ class ForecastJudgement:
         for start, measured in judged.items():
             low, high = (measured["quantile"][:, LEVELS.index(level)] for level in (0.1, 0.9))
             for name, values in {**measured, "low": low, "high": high}.items():
-                if values.ndim == 1 and name != "climatology_cost" and not name.startswith(OF_REGIONS):
+                if values.ndim == 1 and name != "climatology_cost":
                     columns[f"{start}{name}"] = values.astype(np.float32)
         columns |= {f"today_{name}": values for name, values in (self.metrics.today or {}).items()}
-        for name, region in self.regions.items():
-            observed = region(outcome).numpy()
-            mass = defined_mean([measured[f"mass_{name}"] for measured in judged.values()], 0)
-            ranks = np.argsort(np.argsort(-mass, kind="stable"))
-            columns |= {f"{BY_OUTCOME}: {name}": observed, f"{BY_FORECAST}: {name}": ranks < observed.sum()}
         return pd.DataFrame(columns)
 
 
@@ -101,19 +89,18 @@ def judge_forecast(
     forecast: FittedForecast, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
 ) -> ForecastJudgement:
     """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
-    regions = _thirds(forecast.cost, cases.outcome)
     features, outcomes = cases.feature_table, cases.outcome_table
     whose = forecast.decision_makers(len(cases), cost_parameters)
 
     def assessed(which: Which) -> dict[str, Floats]:
-        metrics = forecast.assess(features, outcomes, which, regions, cost_parameters=whose or None)
+        metrics = forecast.assess(features, outcomes, which, cost_parameters=whose or None)
         return {**whose, **part_by_part(metrics, forecast.cost, forecast.state.target_names)}
 
     chosen = assessed("chosen")
     weight_0 = assessed("baseline") if forecast.baseline_models else None
     today = _today(forecast, cases, whose)
     metrics = CaseMetrics(outcomes, chosen, forecast.state.members, weight_0, today)
-    return ForecastJudgement(forecast, cases, metrics, regions, _parts(forecast, cases, chosen["cost"]))
+    return ForecastJudgement(forecast, cases, metrics, _parts(forecast, cases, chosen["cost"]))
 
 
 def judge_by_parameter(forecast: FittedForecast, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
@@ -155,16 +142,6 @@ def _today(forecast: FittedForecast, cases: TableCases, whose: Mapping[str, Floa
     paid = todays_cost(cost, cases.today, cases.outcome)
     today = {"action": cases.today.numpy(), "cost": paid}
     return part_by_part(today, forecast.cost, forecast.state.target_names)
-
-
-def _thirds(cost: Cost, outcome: torch.Tensor) -> dict[str, Region]:
-    total = partial(outcome_total, cost)
-    lower, upper = np.quantile(total(outcome).numpy(), [1 / 3, 2 / 3])
-    return {
-        "low": region_between(total, upper=lower),
-        "middle": region_between(total, lower=lower, upper=upper),
-        "high": region_between(total, lower=upper),
-    }
 
 
 @dataclass(frozen=True, eq=False)
