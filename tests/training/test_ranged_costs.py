@@ -49,7 +49,7 @@ def test_each_case_is_charged_its_own_parameter(make_ranged: Callable[..., Repli
     (_, part), *_ = stack.parts()
     scales = torch.ones(len(part), 2)
     objective, rows = part.objective(scales), part.initial_parameters()
-    ((draw, features),) = part.draws_with_features(rows, part.validation, 6, "validation", deciding=True)
+    ((draw, features),) = part.draws(rows, part.validation, 6, "validation", deciding=True)
     charged = part.charged(objective, features)(draw).decision
     assert charged is not None
     assert part.parameter_scales is not None

@@ -276,7 +276,7 @@ def test_every_validation_case_may_be_drawn_several_times(kind: str, make_replic
     stack = ReplicaStack([make_replica(kind)], replace(SETTINGS, validation_draws=5), CPU)
     assert ReplicaStack([make_replica(kind)], SETTINGS, CPU).validation_draws == (16 if kind == "diffusion" else 1)
     rows = stack.initial_parameters()
-    drawn = stack.draws_with_features(rows, stack.validation, 7, "validation", draws=5)
+    drawn = stack.draws(rows, stack.validation, 7, "validation", draws=5)
     pairs = [(draw.decision_outcome, features) for draw, features in drawn]
     outcomes, features = (torch.cat([pair[side] for pair in pairs], 1)[0] for side in (0, 1))
     assert torch.equal(outcomes, stack.validation.outcome[0].repeat_interleave(5, 0))
