@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from calls import called, complaint
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 
 def test_one_target_of_a_hub_is_chosen_and_its_horizons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

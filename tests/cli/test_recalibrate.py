@@ -19,8 +19,6 @@ from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import warning_sentences
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 COST = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
 ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decision-weights", "none")
 

@@ -186,11 +186,12 @@ def test_nothing_is_looked_at_and_nothing_brought_along_where_the_members_are(
     outcomes = 1 if decision.one_number else PARTS
     samples = torch.empty(4, MEMBERS, outcomes, dtype=torch.float64, device="meta").requires_grad_()
     weights = torch.empty(4, MEMBERS, dtype=torch.float64, device="meta") if weighted else None
-    cost = decision.cost(5.0)
-    action = optimal_action(cost, samples, decision.solver, weights=weights)
-    assert action.shape == (4, decision.parts)
-    paid = DecisionScore(cost, solver=decision.solver)(samples, samples.detach()[:, 0], weights=weights)
-    (gradient,) = torch.autograd.grad(paid.sum() + action.sum(), samples)
+    solver = decision.solver
+    if isinstance(solver, BarrierNewton | NewtonBisection):
+        solver = replace(solver, iterations=2)
+    paid = DecisionScore(decision.cost(5.0), solver=solver)(samples, samples.detach()[:, 0], weights=weights)
+    assert paid.shape == (4,)
+    (gradient,) = torch.autograd.grad(paid.sum(), samples)
     assert gradient.shape == samples.shape
 
 

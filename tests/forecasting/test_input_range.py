@@ -122,7 +122,7 @@ def trial(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     known = slice(problem.train - 800, problem.train)
     cost = next(iter(problem.costs.values()))
     forecaster = DecisionAwareForecaster(
-        cost, decision_weight=0.0, epochs=3, members=60, model_selection=False, device="cpu", random_state=0, gap=1
+        cost, decision_weight=0.0, epochs=3, members=20, model_selection=False, device="cpu", random_state=0, gap=1
     )
     forecaster.fit(problem.features[known], problem.outcomes[known])
     return problem, forecaster, problem.test_rows[::30]
@@ -141,8 +141,9 @@ def test_a_feature_that_goes_astray_is_flagged_and_its_cost_is_bounded(
         moved[:, column] += deviations * known.std(0)[column]
         beyond = moved[:, column] > known.max(0)[column] + edge[column]
         assert (forecaster.outside_training_range(moved)[beyond] != "").all()
-        paid = costs(problem, torch.from_numpy(forecaster.sample(moved)).double(), rows)[""]
-        assert deviations == 1 or paid <= climatology + 0.1 * (climatology - foresight)
+        if deviations > 1:
+            paid = costs(problem, torch.from_numpy(forecaster.sample(moved)).double(), rows)[""]
+            assert paid <= climatology + 0.1 * (climatology - foresight)
 
 
 def test_a_row_within_the_range_does_not_depend_on_one_that_is_not(trial: tuple[Any, Any, Any]) -> None:

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from stakes import plots as style
 
 BLANK = '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt" viewBox="0 0 1 1" version="1.1"></svg>\n'
+_print_svg = FigureCanvasSVG.print_svg
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,13 @@ def blank_figures() -> Iterator[None]:
     """Figures of a module that are made as always and come out as an empty page."""
     with figures_left_blank():
         yield
+
+
+@pytest.fixture
+def drawn_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of a test in a module of blank ones, rendered after all."""
+    monkeypatch.setitem(style._SETTINGS, "figure.constrained_layout.use", False)
+    monkeypatch.setattr(FigureCanvasSVG, "print_svg", _print_svg)
 
 
 @contextmanager

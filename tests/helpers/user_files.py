@@ -1,5 +1,6 @@
 """Small files of a user: an ensemble, its outcomes, and a table; every test in a folder of its own."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,10 +17,19 @@ from stakes.data.forecasts.layout import ForecastLayout
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.parameters import RecalibratorSettings
-from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.training.settings import ESTIMATOR_MODELS, ImplicitSettings, TrainingSettings
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
 CASES, MEMBERS = 60, 12
+SMALL = ImplicitSettings(hidden=16, layers=1, noise=4)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_fits() -> Iterator[None]:
+    """The default network is a small one, and nobody looks at the figures of reports."""
+    with pytest.MonkeyPatch.context() as patch, figures_left_blank():
+        patch.setitem(ESTIMATOR_MODELS, "implicit", SMALL)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +61,7 @@ def small_fit(base: Path) -> Path:
     spec = CostSpec.parse("imbalance:short=10,long=1,upper=20,unit=EUR,action_unit=GW")
     forecaster = DecisionAwareForecaster(
         spec.build(),
-        model=ImplicitSettings(hidden=16, layers=1, noise=4),
+        model=SMALL,
         weights=(0.0, 0.5),
         members=20,
         training=TrainingSettings(

@@ -23,7 +23,7 @@ from stakes.reports.page import Figure, Report, Section, render
 from stakes.reports.report import build_report, write_comparison
 from stakes.reports.sentences import limit_sentences
 
-pytestmark = pytest.mark.usefixtures("unarranged_figures")
+pytestmark = pytest.mark.usefixtures("blank_figures")
 
 HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
 SECTIONS = ["policies", "weights", "calibration", "decisions", "groups", "cost", "data", "settings"]
@@ -162,6 +162,7 @@ def test_a_linear_forecast_speaks_of_no_weight() -> None:
     assert [text for text in said if "weight 0" in text] == []
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_users_texts_stay_texts() -> None:
     spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
     told = build_report(invented_fit(spec, cases=80, targets=3, times=False, baseline=False))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import torch
 from live_services import forked_fork_server, golden_fit, golden_service, listening
-from user_files import recalibrated  # noqa: F401  a fixture
+from user_files import quick_fits, recalibrated  # noqa: F401  fixtures
 
 from stakes.service import workers as worker_processes
 from stakes.service.server import ServiceSettings

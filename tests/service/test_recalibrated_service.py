@@ -21,8 +21,6 @@ from stakes.service.sources import open_source
 from stakes.workflows import recalibrate
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 SETTINGS = ServiceSettings(max_rows=200, max_members=20)
 
 

@@ -1,3 +1,3 @@
 """Every test works in a folder of its own, with small files of a user."""
 
-from user_files import elsewhere, fitted, recalibrated  # noqa: F401  fixtures
+from user_files import elsewhere, fitted, quick_fits, recalibrated  # noqa: F401  fixtures

@@ -20,8 +20,6 @@ from stakes.training.settings import ImplicitSettings, TrainingSettings
 from stakes.workflows import backtest
 from stakes.workflows.inputs import FitInputs, FitRequest
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "24", "--baseline-action", "bought"]
 WORDS = ["backtest", "load.csv", *COLUMNS, "--cost", COST, "--origins", "3", "--out", "out", "--device", "cpu"]

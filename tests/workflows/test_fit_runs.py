@@ -26,8 +26,6 @@ from stakes.service.server import ServiceSettings
 from stakes.service.sources import FitSource, open_source
 from stakes.workflows import fit
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
 LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10"]
@@ -46,7 +44,7 @@ def few_iterations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def done(few_iterations: None, blank_figures: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(few_iterations: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
     folder = tmp_path_factory.mktemp("runs")
     table = load_table()

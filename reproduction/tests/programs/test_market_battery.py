@@ -9,6 +9,7 @@ import torch
 from made_days import made_markets, made_prices
 from small_programs import EFFORT
 
+from reproduction.programs import market_battery
 from reproduction.programs.battery import PRICE_TABLE, price_days
 from reproduction.programs.market_battery import (
     MARKET_PLANS,
@@ -47,7 +48,8 @@ def test_each_market_learns_from_its_own_past(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("averse", [False, True])
-def test_all_methods_end_to_end(averse: bool, tmp_path: Path) -> None:
+def test_all_methods_end_to_end(averse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(market_battery, "MARKETS", MARKETS[:2])
     made_markets(tmp_path, days=160)
     problem = market_problem(str(tmp_path), averse=averse)
     problem = replace(problem, test=problem.test.rows(np.arange(40)), eight=(*problem.eight[:2], problem.eight[2][:40]))
