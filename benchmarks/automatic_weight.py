@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.timing import processor
+from reproduction.policy import Headroom, headroom
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.portfolio import FrenchLoad, IrishWind, SimulatedPortfolio
 from reproduction.tasks.synthetic import SyntheticTask
@@ -30,7 +31,6 @@ from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.evaluation.headroom import Headroom, headroom
 from stakes.evaluation.intervals import Resampling, block_length
 from stakes.evaluation.selection import Frontier
 from stakes.models.sample_model import pooled_parts

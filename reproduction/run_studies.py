@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from reproduction.plan import PlannedStudy
+from reproduction.policy import PolicySettings, train_policy
 from reproduction.runs.evaluations import (
     Assessment,
     MetricArrays,
@@ -25,7 +26,6 @@ from reproduction.study import Study, StudyError
 from reproduction.study_collection import Studies
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.errors import InterruptedTraining, SettingError, StakesError
-from stakes.evaluation.headroom import PolicySettings, train_policy
 from stakes.files import read_json, write_json
 from stakes.settings import canonical_text, to_plain
 from stakes.training.progress import StatusLines

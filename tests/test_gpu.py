@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import stakes
+from reproduction.policy import PolicySettings, train_policy
 from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining
-from stakes.evaluation.headroom import PolicySettings, train_policy
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import Companion, TrainingSettings
 from stakes.training.steps import Stepper

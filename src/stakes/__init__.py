@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.evaluation.ensembles import compare as compare
     from stakes.evaluation.ensembles import evaluate as evaluate
     from stakes.evaluation.ensembles import evaluate_table as evaluate_table
-    from stakes.evaluation.headroom import headroom as headroom
     from stakes.evaluation.implied_cost import ImpliedCost as ImpliedCost
     from stakes.evaluation.implied_cost import implied_cost as implied_cost
     from stakes.evaluation.intervals import paired_difference as paired_difference

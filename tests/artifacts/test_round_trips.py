@@ -116,7 +116,6 @@ def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.M
 
 
 _HEAVY = ("sklearn", "scipy.stats", "sympy", "stakes.forecasting.forecaster", "stakes.training.trainer")
-_HEAVY += ("stakes.evaluation.headroom", "stakes.training.trainer")
 
 
 def test_a_saved_forecast_decides_without_what_trains(saved: Path) -> None:

@@ -6,10 +6,10 @@ import torch
 from refusals import refuses
 from torch import Tensor
 
+from reproduction.policy import Policy, PolicySettings, train_policy
 from stakes import ImbalanceCost, NewsvendorCost, ProtectionCost, ShortfallCost, cost_function, optimal_action
 from stakes.data.case_table import CaseTable
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.evaluation.headroom import Policy, PolicySettings, train_policy
 
 SETTINGS = PolicySettings(hidden=8, layers=2, epochs=60, batch=500, learning_rate=0.02, patience=10)
 

@@ -10,9 +10,9 @@ import torch
 from refusals import refuses
 
 import stakes
+from reproduction.policy import PolicySettings, headroom, train_policy
 from stakes.data.case_table import CaseTable, alternate_blocks
 from stakes.errors import NonFiniteError, SettingError, ShapeError, TableError
-from stakes.evaluation.headroom import PolicySettings, headroom, train_policy
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
 
 COST = stakes.ShortfallCost(5.0)
