@@ -1,17 +1,21 @@
 """Structured members against independent ones: bias of the decision score, training, time of a step.
 
     python -m benchmarks.structured_members bias [--json FILE]
+    python -m benchmarks.structured_members sets [--json FILE]
     python -m benchmarks.structured_members training --out FOLDER [--reference FOLDER] [--seeds 5] [--jobs 2]
     python -m benchmarks.structured_members shared [--reference FOLDER] [--seeds 20] [--json FILE]
     python -m benchmarks.structured_members step [--json FILE]
 
 `bias` is what deciding from M members costs beyond deciding from the whole distribution, for three kinds of random
-generators of d noise inputs and two costs. `training` trains the estimator's implicit network, from a linear start and
-without, on Irish wind, French load, 60 simulated sites and the paper's synthetic task, and on European wind where its
-tables are, and judges it with 200 independent members of the test cases, seeds paired. What is finished lies in the
-folder and is not run again; without anything left to run it prints the means over seeds. `shared` decides on wind with
-one such network from one set of noise for all cases, drawn with so many seeds, independent and as `sample` does: the
-mean and the deviation of the cost. `step` compares a decision-aware training step, structured over independent.
+generators of d noise inputs and two costs. `sets` compares the two independent sets of a case with one set of all
+members: what deciding costs, and by how much the mean distance of two members is off, which the energy score takes
+across the two sets, or in the one set divided by what it is for the noise itself. `training` trains the estimator's
+implicit network, from a linear start and without, on Irish wind, French load, 60 simulated sites and the paper's
+synthetic task, and on European wind where its tables are, and judges it with 200 independent members of the test cases,
+seeds paired. What is finished lies in the folder and is not run again; without anything left to run it prints the means
+over seeds. `shared` decides on wind with one such network from one set of noise for all cases, drawn with so many
+seeds, independent and as `sample` does: the mean and the deviation of the cost. `step` compares a decision-aware
+training step, structured over independent.
 """
 
 import argparse
@@ -44,6 +48,9 @@ from stakes.training.trainer import train
 Row = dict[str, object]
 Generator = Callable[[Tensor], Tensor]
 """From noise (K, N, d) to outcomes (K, N, 1), for K random generators at once."""
+
+Draw = Callable[..., Tensor]
+DRAWS: tuple[Draw, Draw] = draw_normal, draw_structured
 
 GENERATORS, CASES, TRUTH = 24, 200, 20_000
 COSTS: dict[str, stakes.Cost] = {
@@ -83,9 +90,9 @@ def standardised(generator: Generator, width: int) -> Generator:
     return lambda noise: 0.5 + 0.2 * (generator(noise) - mean) / deviation
 
 
-def excess(cost: stakes.Cost, generator: Generator, width: int, members: int, structured: bool) -> float:
+def excess(cost: stakes.Cost, generator: Generator, width: int, members: int, draw: Draw) -> float:
     """What deciding from so many members costs more on average than the best action does."""
-    draw, seeded = draw_structured if structured else draw_normal, torch.Generator().manual_seed(2)
+    seeded = torch.Generator().manual_seed(2)
     noise = draw(torch.zeros(1), GENERATORS * CASES, members, width, generator=seeded)
     forecast = generator(noise.reshape(GENERATORS, -1, width)).reshape(GENERATORS, CASES, members, 1)
     truth = generator(torch.randn(1, TRUTH, width, generator=seeded).expand(GENERATORS, -1, -1))
@@ -100,12 +107,52 @@ def bias() -> list[Row]:
     for width, members in ((1, 10), (3, 10), (5, 10), (20, 10), (5, 20), (20, 20), (20, 50)):
         for kind, generator in generators(width).items():
             for name, cost in COSTS.items():
-                independent, ours = (excess(cost, generator, width, members, each) for each in (False, True))
+                independent, ours = (excess(cost, generator, width, members, draw) for draw in DRAWS)
                 about = {"noise inputs": width, "members": members, "generator": kind, "cost": name}
                 numbers = {"independent": round(independent, 5), "structured": round(ours, 5)}
                 rows.append({**about, **numbers, "ratio": round(ours / independent, 2)})
                 print(rows[-1], flush=True)
     return rows
+
+
+def sets() -> list[Row]:
+    """One set of ten members against two of five: the excess of decisions, and the error of the mean distance."""
+    rows: list[Row] = []
+    cost, members = COSTS["shortfall 20"], 10
+    for width in (5, 20):
+        for kind, generator in generators(width).items():
+            row: Row = {"noise inputs": width, "generator": kind}
+            row["excess, independent"] = round(excess(cost, generator, width, members, draw_normal), 5)
+            for name, draw in (("one set", one_set), ("two sets", draw_structured)):
+                row[f"excess, {name}"] = round(excess(cost, generator, width, members, draw), 5)
+                row[f"distance off, {name}"] = f"{distance_error(generator, width, members, draw):+.1%}"
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def one_set(like: Tensor, cases: int, members: int, width: int, generator: torch.Generator | None) -> Tensor:
+    return draw_structured(like, cases, 2 * members, width, generator)[:, ::2]
+
+
+def distance_error(generator: Generator, width: int, members: int, draw: Draw) -> float:
+    """The mean distance of two members, as the score takes it, over that of independent ones, less 1."""
+    seeded = torch.Generator().manual_seed(3)
+    noise = draw(torch.zeros(1), GENERATORS * CASES, members, width, generator=seeded)
+    forecast = generator(noise.reshape(GENERATORS, -1, width)).reshape(GENERATORS * CASES, members, 1)
+    truth = generator(torch.randn(1, 2 * TRUTH, width, generator=seeded).expand(GENERATORS, -1, -1))
+    independent = (truth[:, ::2] - truth[:, 1::2]).abs().mean()
+    if draw is draw_structured:
+        return float(mean_distance(forecast[:, ::2], forecast[:, 1::2]) / independent - 1)
+    kappa = mean_distance(noise, noise) / mean_distance(torch.randn(2000, 100, width, generator=seeded))
+    return float(mean_distance(forecast, forecast) / kappa / independent - 1)
+
+
+def mean_distance(members: Tensor, others: Tensor | None = None) -> Tensor:
+    """Between the members (N, M, D) of each case, or between them and those of another set."""
+    if others is None or others is members:
+        return torch.cdist(members, members).sum() / (len(members) * members.shape[1] * (members.shape[1] - 1))
+    return torch.cdist(members, others).mean()
 
 
 def tasks(reference: Path | None) -> dict[str, Task]:
@@ -292,7 +339,7 @@ def training_step(outcomes: int, structured: bool) -> Callable[[], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["bias", "training", "shared", "step"])
+    parser.add_argument("what", choices=["bias", "sets", "training", "shared", "step"])
     parser.add_argument("--out", type=Path, default=Path("build/structured_members"), help="what training keeps")
     parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")
     parser.add_argument("--records", nargs="+", help="some of the records; all by default")
@@ -305,7 +352,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    measured = {"bias": lambda _: bias(), "training": training, "shared": shared, "step": lambda _: step()}
+    measured = {
+        "bias": lambda _: bias(),
+        "sets": lambda _: sets(),
+        "training": training,
+        "shared": shared,
+        "step": lambda _: step(),
+    }
     rows = measured[options.what](options)
     if options.json:
         options.json.write_text(json.dumps({"machine": processor(), options.what: rows}, indent=1) + "\n")
