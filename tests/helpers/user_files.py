@@ -28,7 +28,7 @@ SMALL = ImplicitSettings(hidden=16, layers=1, noise=4)
 def quick_fits() -> Iterator[None]:
     """The default network is a small one, and nobody looks at the figures of reports."""
     with pytest.MonkeyPatch.context() as patch, figures_left_blank():
-        patch.setitem(ESTIMATOR_MODELS, "implicit", SMALL)
+        patch.setitem(ESTIMATOR_MODELS, "implicit", lambda: SMALL)
         yield
 
 
