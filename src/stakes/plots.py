@@ -398,7 +398,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "accepted": {**LOOKS["plain"], "linestyle": ""},
     "tried, not selected": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
 }
-_TICKS = 5  # on an axis of costs, whose numbers may be long
+TICKS = 5  # on an axis of costs, whose numbers may be long
 
 
 def plot_selection(selection: ModelSelection, *, unit: str = "", ax: Axes | None = None) -> Axes:
@@ -438,7 +438,7 @@ def plot_selection(selection: ModelSelection, *, unit: str = "", ax: Axes | None
             key(axes, kind, **_KINDS[kind])
         axes.set_yticks(range(len(rows)), [title for title, *_ in rows])
         axes.set_ylim(len(rows) - 0.4, -0.8)  # from above, as the table has them
-        axes.locator_params(axis="x", nbins=_TICKS)
+        axes.locator_params(axis="x", nbins=TICKS)
         axes.margins(x=0.12)
         axes.grid(visible=False, axis="y")
         which = "test" if selection.tested else "validation"
@@ -531,7 +531,7 @@ def draw_sides(axes: Axes, sides: Sides, colours: Sequence[str]) -> None:
     ends = max(lowest, -0.05 * span) if min(means) >= 0 else lowest, max(means) + 0.2 * span
     axes.set(xlim=ends, ylim=ends)
     diagonal(axes)
-    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.locator_params(axis="x", nbins=TICKS)
 
 
 _LINES = ("orange", "blue", "green", "purple", "yellow")

@@ -7,20 +7,17 @@ from typing import Any
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import ScalarFormatter
 
-from stakes.plots import NumberFormatter, style
+from stakes.plots import WIDTH, plain_numbers, style
 from stakes.reports.page import Chart, Figure
 
 _METADATA = ("Creator", "Date", "Format", "Type")  # none of them
-_WIDTH = 3.75  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 
 
 def to_svg(figure: Drawing) -> str:
-    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`."""
-    for axis in (each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)):
-        if type(axis.get_major_formatter()) is ScalarFormatter:
-            axis.set_major_formatter(NumberFormatter())
+    """The figure as SVG text, the same every time; its numbers plain."""
+    for axes in figure.axes:
+        plain_numbers(axes)
     text = io.StringIO()
     with style():
         FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(_METADATA))  # `savefig` would draw it twice
@@ -31,7 +28,7 @@ def panel(draw: Callable[..., Any], *data: Any, rows: int = 1, height: float = 3
     """A small drawing as SVG: `draw(*data, *axes)`, and below it a legend in so many columns."""
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # the reader's font has them
-        figure = Drawing(figsize=(_WIDTH, height))
+        figure = Drawing(figsize=(WIDTH, height))
         axes = figure.subplots(rows, 1, squeeze=False, sharex=rows > 1)[:, 0]
         draw(*data, *axes)
         entries: dict[str, Any] = {}

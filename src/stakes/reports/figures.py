@@ -20,6 +20,7 @@ from stakes.plots import (
     CHOSEN,
     COLOURS,
     LOOKS,
+    TICKS,
     axis_label,
     band,
     binned_means,
@@ -48,8 +49,6 @@ from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.text import amount_text, count_text
 
 Floats = NDArray[np.float64]
-
-_TICKS = 5  # on an axis of costs, whose numbers may be long
 
 
 def policies_figure(comparison: Comparison) -> Figure:
@@ -103,7 +102,7 @@ def _arrange_bars(axes: Axes) -> None:
     axes.axvline(0.0, color="black", linewidth=0.8)
     axes.invert_yaxis()
     axes.set_axisbelow(True)
-    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.locator_params(axis="x", nbins=TICKS)
     axes.grid(visible=False, axis="y")
 
 
@@ -222,7 +221,7 @@ def draw_gap(comparison: Comparison, axes: Axes) -> None:
         error_bars(axes, [each.mean for each in places], gaps, markersize=4, **_look(comparison, policy))
     leave_room(axes, "x", [forecast.expected_cost for forecast in _spread_forecasts(comparison).values()])
     axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.locator_params(axis="x", nbins=TICKS)
     axes.set(
         xlabel=axis_label("expected cost", comparison.unit), ylabel=axis_label("expected − realised", comparison.unit)
     )

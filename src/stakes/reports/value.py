@@ -14,7 +14,6 @@ from stakes.reports.sentences import cost_words
 from stakes.text import count_text, number_text
 
 _ROWS = 12  # of the table
-_LINES = ("orange", "blue", "green", "purple", "yellow")
 _ABOUT = (
     "Value 1 is perfect foresight, the best action for each outcome, and value 0 the best constant action. A forecast "
     "below 0 is worse than none for that cost. Bands hold at all values at once."
