@@ -195,7 +195,7 @@ def test_a_candidate_without_a_test() -> None:
 def test_as_a_table_and_as_a_file() -> None:
     tested = candidate_on_test("linear", changed(-0.5, 0.0), changed(-0.6, 0.0), 1)
     whole = replace(selection(), tested=(tested,))
-    table = whole.table()
+    table = whole.to_frame()
     assert list(table["candidate"]) == ["climatology", "linear", "network"]
     assert list(table["accepted"]) == [True, True, False]
     assert table["test_cost"].notna().tolist() == [False, True, False]

@@ -23,7 +23,7 @@ def test_schedules_keep_their_ramps_and_are_certified(forecaster: stakes.Decisio
     assert decisions.action.shape == (4, 3)
     assert np.abs(np.diff(decisions.action, axis=1)).max() <= 0.3 + 1e-5
     assert decisions.certified.all()
-    assert list(decisions.table(pd.RangeIndex(4, name="row")).columns[1:5]) == [
+    assert list(decisions.to_frame(pd.RangeIndex(4, name="row")).columns[1:5]) == [
         "action_1",
         "action_2",
         "action_3",

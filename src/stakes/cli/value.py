@@ -64,7 +64,7 @@ def value(
         require_count("block", block)
     found = _found(folder, data, cost, files, against, outcomes, target, values, block)
     print_notes(found.notes, quiet)
-    table = found.curve.table()
+    table = found.curve.to_frame()
     if out is not None:
         write_table(without_noise(table), out)
     if report is not None:

@@ -14,6 +14,8 @@ from torch import Tensor
 from stakes.argument_checks import require_below
 from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError, SettingError, StakesError
+from stakes.frames import DataFrame, Tabular, frame_of_cases
+from stakes.text import count_text
 
 Parameter = float | Tensor
 """A number, or a tensor of the batch shape (...) that gives each case its own decision maker."""
@@ -50,7 +52,7 @@ class Cost(Protocol):
 
 
 @dataclass(frozen=True)
-class ActionSolution:
+class ActionSolution(Tabular):
     """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
 
     With f the expected cost as a function of the action, two things are said of every action:
@@ -98,6 +100,24 @@ class ActionSolution:
     gap: Tensor | None = None
     infeasible: Tensor | None = None
     unbounded: Tensor | None = None
+
+    def to_frame(self) -> DataFrame:
+        """A row of a pandas frame for each case, a column for each field, and for each part of an action.
+
+        >>> import stakes
+        >>> members = torch.tensor([[[0.2], [0.4], [0.9]], [[0.5], [0.6], [0.7]]], dtype=torch.float64)
+        >>> frame = stakes.solve_action(stakes.ShortfallCost(penalty=5.0), members).to_frame()
+        >>> frame[["action", "certified"]].round(2).values.tolist()
+        [[0.45, True], [0.7, True]]
+        """
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        known = {name: value for name, value in values.items() if value is not None}
+        return frame_of_cases(known, tuple(self.expected_cost.shape))
+
+    @property
+    def _headline(self) -> str:
+        count, sure = self.certified.numel(), int(self.certified.sum())
+        return f"{count_text(count, 'best action')}, {'all' if sure == count else sure} certified"
 
 
 class VectorCost:

@@ -16,6 +16,7 @@ from stakes.argument_checks import require_count, require_finite
 from stakes.data.tables.time_axis import Times
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, upper_bounds
+from stakes.frames import Tabular
 from stakes.settings import shown, to_plain
 from stakes.text import change_text, count_text, fixed_text, number_text
 
@@ -63,7 +64,7 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True)
-class Frontier:
+class Frontier(Tabular):
     """What every decision weight costs and scores, and which one to take."""
 
     points: tuple[FrontierPoint, ...]  # all weights in increasing order
@@ -73,7 +74,11 @@ class Frontier:
     cases: int  # how many cases the weights were judged on
     block: int  # how many neighbouring cases depend on each other
 
-    def table(self) -> pd.DataFrame:
+    @property
+    def _headline(self) -> str:
+        return self.reason
+
+    def to_frame(self) -> pd.DataFrame:
         """One line per weight; NaN where it failed."""
         lines = [
             {
@@ -394,7 +399,7 @@ class TestedCandidate:
 
 
 @dataclass(frozen=True)
-class ModelSelection:
+class ModelSelection(Tabular):
     """All candidates that were tried, in order."""
 
     candidates: tuple[JudgedCandidate, ...]  # how each was judged on validation cases
@@ -472,7 +477,11 @@ class ModelSelection:
             f"{count_text(self.cases, 'validation case')}{blocks}: {selected.why}.{left}"
         )
 
-    def table(self) -> pd.DataFrame:
+    @property
+    def _headline(self) -> str:
+        return self.reason
+
+    def to_frame(self) -> pd.DataFrame:
         """One line per candidate; NaN where it failed or was not tested."""
         tested = {candidate.name: candidate for candidate in self.tested}
         lines = [

@@ -22,6 +22,7 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import climatology_cost
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, YearlyCases, block_length, upper_bounds
+from stakes.frames import Tabular
 from stakes.scores.decision_score import realised_costs
 from stakes.text import amount_text, fixed_text, number_text, shared_decimals
 
@@ -37,7 +38,7 @@ CLIMATOLOGY = "climatology"
 
 
 @dataclass(frozen=True, eq=False)
-class ValueCurve:
+class ValueCurve(Tabular):
     """What forecasts are worth at each of K values of a cost parameter, on the same cases.
 
     Bands hold at all values, and for all forecasts, at once, with 95 %; they are NaN where there are too few cases.
@@ -140,7 +141,11 @@ class ValueCurve:
         band = f" [{fixed_text(low, decimals)}, {fixed_text(high, decimals)}]" if np.isfinite(low) else ""
         return f"{amount_text(mean, self.unit)} a {'case' if self.yearly is None else 'year'}{band}"
 
-    def table(self) -> "pd.DataFrame":
+    @property
+    def _headline(self) -> str:
+        return self.sentence
+
+    def to_frame(self) -> "pd.DataFrame":
         """One row a value of the parameter, each number in a column of its own."""
         import pandas as pd
 

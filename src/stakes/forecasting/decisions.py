@@ -32,7 +32,9 @@ from stakes.costs.cost import (
 from stakes.costs.member_weights import case_parts, member_quantiles
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
+from stakes.frames import Tabular
 from stakes.scores.decision_score import mean_cost
+from stakes.text import count_text
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]
@@ -50,7 +52,7 @@ _REASONS = {  # by status
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class Decisions(Tabular):
     """The best actions of n forecasts, what they are expected to cost, and which of them are certified."""
 
     action: Floats  # the action of least expected cost: (n,), or (n, A) where an action has A > 1 parts
@@ -89,10 +91,19 @@ class Decisions:
         values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
         return cls(**values, levels=parts[0].levels)
 
-    def table(
-        self, index: "pd.Index[Any]", parts: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
+    @property
+    def _headline(self) -> str:
+        count, sure = len(self.certified), int(self.certified.sum())
+        return f"{count_text(count, 'decision')}, {'all' if sure == count else sure} certified"
+
+    def to_frame(
+        self,
+        index: "pd.Index[Any] | None" = None,
+        parts: Sequence[str] | None = None,
+        outcomes: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """One row per forecast, its label first; a column for each part of an action with several."""
+        index = pd.RangeIndex(len(self.certified), name="case") if index is None else index
         several = self.action.ndim > 1
         actions, names = np.atleast_2d(self.action.T), ["action"]  # (A, n)
         columns: dict[str, Floats] = {}
@@ -154,7 +165,7 @@ def decision_table(
     decisions = Decisions.joined(parts)
     require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
     names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
-    table = decisions.table(index, part_names(cost, names), names)
+    table = decisions.to_frame(index, part_names(cost, names), names)
     if ranged is not None:
         table.insert(1, ranged.name, np.asarray(parameter))
     return table

@@ -35,6 +35,7 @@ from stakes.forecasting.panels import (
     time_difference,
     train_panel,
 )
+from stakes.frames import Tabular
 from stakes.text import duration_hours
 
 _MOST_NEWEST = 5_000_000  # rows
@@ -66,7 +67,7 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
 
 
 @dataclass(frozen=True, eq=False)
-class PanelEvaluation:
+class PanelEvaluation(Tabular):
     """What decisions were worth on cases whose outcomes are known."""
 
     cases: pd.DataFrame  # a row for each: series, time, outcome, action, cost, and what others cost
@@ -78,6 +79,12 @@ class PanelEvaluation:
         """What the table is of."""
         unit = f", cost in {self.unit}" if self.unit else ""
         return f"{len(self.cases):,} cases of {self.cases['series'].nunique():,} series, 95 % intervals over time{unit}"
+
+    _headline = title
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table of policies."""
+        return self.table
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -329,7 +336,7 @@ class PanelForecaster:
                 own = cases.rows(slice(start, start + _AT_ONCE))
                 members = fitted.sample(own, keys[own.series])
                 decisions = decide_cases(self.cost, members, own.parameters, fitted.state.integer, quantiles)
-                made = decisions.table(pd.RangeIndex(len(own))).drop(columns="index")
+                made = decisions.to_frame(pd.RangeIndex(len(own))).drop(columns="index")
                 yield pd.concat([self._labels(panel, own), made], axis=1)
         if not found:
             raise TableError(

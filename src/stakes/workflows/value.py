@@ -39,7 +39,7 @@ class Value:
             "worth_buying": self.curve.worth_buying,
             "a_loss": self.curve.a_loss,
             "notes": self.notes,
-            "rows": self.curve.table(),
+            "rows": self.curve.to_frame(),
         }
 
 

@@ -1,0 +1,51 @@
+"""Results as tables: a frame of pandas, and what a notebook shows of it."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from stakes.text import column_texts
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as DataFrame
+else:
+    DataFrame = Any  # so that the core need not import pandas
+
+_SHOWN = 10  # rows in a notebook
+
+
+class Tabular:
+    """A result with a `to_frame()`, which notebooks show as a table below a line about it."""
+
+    @property
+    def _headline(self) -> str:
+        """One line about all of it."""
+        return ""
+
+    def _repr_html_(self) -> str:
+        table: DataFrame = self.to_frame()  # type: ignore[attr-defined]
+        shown = table.head(_SHOWN).copy()
+        for name, values in shown.items():
+            if values.dtype.kind == "f":
+                shown[name] = column_texts(values.tolist())
+        several = len(table) > len(shown)
+        more = f"<p>{len(shown)} of {len(table):,} rows; <code>to_frame()</code> has all.</p>" if several else ""
+        above = f"<p>{escape(self._headline)}</p>" if self._headline else ""
+        numbered = shown.index.nlevels > 1 or shown.index.name is not None
+        return above + shown.to_html(index=numbered, index_names=False, border=0, na_rep="") + more
+
+
+def frame_of_cases(values: Mapping[str, Any], batch: tuple[int, ...]) -> DataFrame:
+    """A row for each case of a batch (...); a column for each tensor (...), and for each part of one (..., A)."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, value in values.items():
+        array = value.detach().cpu().numpy()
+        parts = array.reshape(-1, array.shape[-1] if array.ndim > len(batch) else 1).T
+        names = [name] if len(parts) == 1 else [f"{name}_{place}" for place in range(1, len(parts) + 1)]
+        columns |= dict(zip(names, parts, strict=True))
+    index: pd.Index[Any] = pd.RangeIndex(len(next(iter(columns.values()))), name="case")
+    if len(batch) > 1:
+        index = pd.MultiIndex.from_product([range(size) for size in batch])
+    return pd.DataFrame(columns, index)
