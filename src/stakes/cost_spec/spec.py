@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +26,16 @@ from stakes.cost_spec.files import (
     read_program,
     recorded_program,
 )
-from stakes.costs.cost import ActionSolution, Cost, RangedParameter, error_words, is_program, plain_cost_of, vector_cost
+from stakes.costs.cost import (
+    ActionSolution,
+    Cost,
+    RangedParameter,
+    error_words,
+    is_program,
+    plain_cost_of,
+    require_cost,
+    vector_cost,
+)
 from stakes.costs.parameter_range import ParameterRange
 from stakes.costs.scalar_costs import (
     CostLossCost,
@@ -48,7 +59,7 @@ ParameterValue = float | str | tuple[float, ...] | ParameterRange
 
 @dataclass(frozen=True)
 class _Kind:
-    """A cost of the library: its class, one line about it, how it is written, and what is no single number."""
+    """A cost: its class, one line about it, how it is written, and what is no single number."""
 
     kind: type
     line: str
@@ -56,6 +67,7 @@ class _Kind:
     each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
     ranges: tuple[str, ...] = ()  # those of which one may be a range
     texts: tuple[str, ...] = ()
+    package: str = ""  # the other package that it is of, with its version
 
 
 _KINDS = {
@@ -131,6 +143,41 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 }
 
 
+_ENTRY_POINTS = "stakes.costs"
+"""The group of the entry points of other packages: the name of a cost, and its class, a dataclass."""
+
+
+@lru_cache(256)
+def _kind(name: str) -> _Kind | None:
+    """A cost of the library, or of another package that names its class in its entry points."""
+    if name in _KINDS:
+        return _KINDS[name]
+    found = {entry.value: entry for entry in entry_points(group=_ENTRY_POINTS, name=name)}
+    if not found:
+        return None
+    if len(found) > 1:
+        raise CostError(f"the cost {name} is in several packages, {' and '.join(found)}; keep one of them")
+    ((value, entry),) = found.items()
+    package = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    try:
+        kind = entry.load()
+    except Exception as error:  # code of others may raise anything
+        raise CostError(f"the cost {name} of {package} fails: {error_words(error)}") from error
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise CostError(f"the cost {name} of {package} must be a dataclass with its parameters as fields, got {value}")
+    parameters = [field for field in fields(kind) if field.init]
+    texts = tuple(field.name for field in parameters if field.type in (str, "str"))
+    needed = [field.name for field in parameters if field.default is field.default_factory is MISSING]
+    example = ",".join(f"{key}={'word' if key in texts else 1}" for key in needed)
+    line = (kind.__doc__ or "").partition("\n")[0]
+    return _Kind(kind, line, f"{name}:{example}".rstrip(":"), texts=texts, package=package)
+
+
+def package_of(name: str) -> str:
+    """The other package that a cost is of, with its version; nothing for one of the library."""
+    return "" if (kind := _kind(name)) is None else kind.package
+
+
 def library_name(cost: object) -> str | None:
     """What a cost of the library is called; None for any other."""
     return next((name for name, each in _KINDS.items() if each.kind is type(cost)), None)
@@ -148,16 +195,16 @@ def cost_names() -> dict[str, str]:
 
 def require_library_name(name: str) -> None:
     """Raise unless the library has a cost of that name."""
-    if name not in _KINDS:
-        hint = did_you_mean(name, tuple(_KINDS))
+    if _kind(name) is None:
+        hint = did_you_mean(name, (*_KINDS, *entry_points(group=_ENTRY_POINTS).names))
         raise CostError(
             f"there is no cost {shown(name)}, and your own is written FILE.toml or FILE.py:function; {hint}"
         )
 
 
 def takes_text(name: str, key: str) -> bool:
-    """Whether a parameter of a cost of the library is text; all others are numbers."""
-    return name in _KINDS and key in _KINDS[name].texts
+    """Whether a parameter of a cost is text; all others are numbers."""
+    return (kind := _kind(name)) is not None and key in kind.texts
 
 
 def takes_a_number_each(name: str, key: str) -> bool:
@@ -175,7 +222,7 @@ def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -
     """The parameters, with a range in place of each text such as "1..50" that is one."""
 
     def read(key: str, value: ParameterValue) -> ParameterValue:
-        is_range = isinstance(value, str) and ".." in value and name in _KINDS and not takes_text(name, key)
+        is_range = isinstance(value, str) and ".." in value and _kind(name) is not None and not takes_text(name, key)
         return ParameterRange.parse(str(value)) if is_range and not column_of(value) else value
 
     return {key: read(key, value) for key, value in parameters.items()}
@@ -184,21 +231,28 @@ def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -
 def library_cost(name: str, parameters: Mapping[str, ParameterValue]) -> Cost:
     """The cost of that name, or one sentence about the name or parameter that is wrong or missing."""
     require_library_name(name)
-    kind = _KINDS[name].kind
-    of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
+    found = _kind(name)
+    assert found is not None
+    of_cost = {field.name: field for field in fields(found.kind) if field.init and field.name != "power_curve"}
     of_curve = [field.name for field in fields(PowerCurve)] if name == "wind_dispatch" else []
     _require_known(name, parameters, (*of_cost, *of_curve))
     required = [key for key, field in of_cost.items() if field.default is field.default_factory is MISSING]
     if missing := [key for key in required if key not in parameters]:
-        raise CostError(f"the cost {name} needs {' and '.join(missing)}, as in {_KINDS[name].example}")
+        raise CostError(f"the cost {name} needs {' and '.join(missing)}, as in {found.example}")
     arguments: dict[str, Any] = {key: _argument(value) for key, value in parameters.items() if key in of_cost}
     curve: dict[str, Any] = {key: value for key, value in parameters.items() if key in of_curve}
     try:
         if of_curve:
             arguments["power_curve"] = PowerCurve(**curve)
-        cost: Cost = kind(**arguments)
+        cost: Cost = found.kind(**arguments)
+        if found.package:
+            require_cost(cost)
     except CostError as error:
         raise CostError(f"the cost {name}: {error}") from error
+    except Exception as error:
+        if not found.package:
+            raise
+        raise CostError(f"the cost {name} of {found.package} fails: {error_words(error)}") from error
     return cost
 
 
@@ -210,7 +264,7 @@ def _argument(value: ParameterValue) -> Any:
 
 
 def _require_range(name: str, key: str, what: str) -> None:
-    if key not in _KINDS[name].ranges:
+    if name not in _KINDS or key not in _KINDS[name].ranges:
         known = ", ".join(f"{each}:{word}" for each, kind in _KINDS.items() for word in kind.ranges)
         raise CostError(f"the parameter {key} of the cost {name} cannot be {what}; those that can are {known}")
 
@@ -494,6 +548,7 @@ class CostSpec:
     sha256: str = ""  # the SHA-256 of a user's file, by default computed; empty for a cost of the library
     recorded: bool = False
     program: Any = None  # whose class comes with torch
+    package: str = ""  # the other package that a cost by name is of, with its version
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -503,6 +558,10 @@ class CostSpec:
             if self.program is not None or not self.recorded:  # else `from_record` adds it
                 self._complete_program()
         elif not self.is_own:
+            package = package_of(self.name)
+            if self.recorded and self.package and self.package != package:
+                raise CostError(f"the cost {self.name} is of {self.package}, got {package or 'no such package'}")
+            object.__setattr__(self, "package", package)
             self.of_rows(dict.fromkeys(self.columns, 1.0)).build()  # which refuses what makes no cost
         elif not (self.sha256 or self.recorded):
             object.__setattr__(self, "sha256", file_hash(self.path))
@@ -660,6 +719,8 @@ class CostSpec:
         name = f"{self.path.name}:{self.function}" if self.is_own else self.path.name if self.is_program else self.name
         units = {key: getattr(self, key) for key in UNIT_KEYS}
         own: dict[str, Any] = {"sha256": self.sha256} if self.is_own else {}
+        if self.package:
+            own["package"] = self.package
         if self.is_program:
             own["program"] = program_record(replace(self.program, numbers=without_risk(self.parameters)))
         plain = {key: _plain(value) for key, value in self.parameters.items()}

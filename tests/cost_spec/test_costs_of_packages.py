@@ -1,0 +1,113 @@
+"""Costs that other packages bring: installed by pip, named by entry points."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from refusals import refuses
+
+from stakes.cost_spec import spec as specs
+from stakes.cost_spec.spec import CostSpec
+from stakes.errors import CostError
+
+CODE = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Tracking:
+    weight: float
+    side: str = "both"
+    lower: float = 0.0
+    upper: float = 30.0
+
+    def __call__(self, action, outcome):
+        return self.weight * (action[..., 0] - outcome[..., 0]) ** 2
+
+def function(action, outcome):
+    return 0 * action[..., 0]
+"""
+COSTS = """
+[stakes.costs]
+tracking = tracking_costs:Tracking
+newsvendor = tracking_costs:Tracking
+function = tracking_costs:function
+gone = tracking_costs:Gone
+"""
+TEXT = "tracking:weight=2,side=low,unit=EUR"
+
+
+def install(folder: Path, version: str) -> None:
+    """A wheel of a tiny package, installed by pip into a folder."""
+    about = f"tracking_costs-{version}.dist-info"
+    wheel = folder / f"tracking_costs-{version}-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("tracking_costs.py", CODE)
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tracking-costs\nVersion: {version}\n")
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/entry_points.txt", COSTS)
+        archive.writestr(f"{about}/RECORD", "")
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(folder / version),
+    ]
+    subprocess.run([*pip, str(wheel)], check=True)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packages")
+    for version in ("1.0", "2.0"):
+        install(folder, version)
+    return folder
+
+
+@pytest.fixture
+def package(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(installed / "1.0")
+    specs._kind.cache_clear()
+    yield installed
+    specs._kind.cache_clear()
+    sys.modules.pop("tracking_costs", None)
+
+
+def test_a_cost_of_a_package_is_understood_by_name(package: Path) -> None:
+    spec = CostSpec.parse(TEXT)
+    cost = spec.build()
+    assert (type(cost).__name__, cost.weight, cost.side) == ("Tracking", 2.0, "low")
+    assert str(spec) == TEXT
+    assert type(CostSpec.parse("newsvendor:underage=4,overage=1").build()).__module__.startswith("stakes.")
+    refuses(CostError, "needs weight, as in tracking:weight=1", CostSpec.parse, "tracking")
+    refuses(CostError, "has no parameter 'wight'", CostSpec.parse, "tracking:wight=2")
+    refuses(CostError, "cannot be a range", CostSpec.parse, "tracking:weight=1..5")
+    refuses(CostError, "must be a dataclass", CostSpec.parse, "function:weight=1")
+    refuses(CostError, "the cost gone of tracking-costs 1.0 fails", CostSpec.parse, "gone:weight=1")
+    refuses(CostError, "did you mean", CostSpec.parse, "trakcing:weight=1")
+
+
+def test_a_fit_asks_for_the_version_that_it_was_made_with(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = CostSpec.parse(TEXT).record()
+    assert record["package"] == "tracking-costs 1.0"
+    assert CostSpec.from_record(record).build() == CostSpec.parse(TEXT).build()
+    specs._kind.cache_clear()
+    monkeypatch.syspath_prepend(package / "2.0")
+    refuses(CostError, "is of tracking-costs 1.0, got tracking-costs 2.0", CostSpec.from_record, record)
+
+
+def test_the_commands_know_it(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (package / "members.csv").write_text("m0,m1\n1,2\n")
+    monkeypatch.setenv("PYTHONPATH", str(package / "1.0"), prepend=":")
+    words = ["decide", "--members", str(package / "members.csv"), "--cost", TEXT, "--quiet"]
+    done = subprocess.run([sys.executable, "-m", "stakes.cli", *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1].split(",")[1] == "1.5"
