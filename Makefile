@@ -67,7 +67,7 @@ plugins: $(PLUGINS:%=plugin-%)
 plugin-%: build/plugins/%/.installed
 	build/plugins/$*/bin/python -m pytest --noconftest -m plugins tests/integrations/test_$*.py
 
-# What would be published, in dist/: built without a warning, installed alone in an empty environment, where it runs the tutorial.
+# What would be published, in dist/: built without a warning, installed alone in an empty environment, where it runs gallery and tutorial.
 # Its size is told against the last tag, or `make release BASE=COMMIT`.
 release: $(READY)
 	$(INSTALL) build
@@ -110,4 +110,4 @@ build/plugins/%/.installed: tests/integrations/requirements/%.txt pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build docs/gallery .mypy_cache .pytest_cache .ruff_cache

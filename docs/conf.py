@@ -3,12 +3,15 @@
 import pkgutil
 import re
 from collections.abc import Iterator
+from functools import partial
 from inspect import Parameter
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App
 from cyclopts.argument import Argument
 from sphinx.application import Sphinx
+from sphinx_gallery.scrapers import matplotlib_scraper
 
 import stakes
 
@@ -17,7 +20,13 @@ author = "the stakes authors"
 project_copyright = "the stakes authors. MIT licence"
 version = release = stakes.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "stakes"
@@ -37,6 +46,27 @@ autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 110
 toc_object_entries = False
+
+# The examples in the order of the front page.
+_GALLERY = re.findall(r"\.\./examples/(\w+)\.py", Path(__file__).with_name("index.md").read_text("utf-8"))
+_EXAMPLES = Path(__file__).parent.parent / "examples"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "backreferences_dir": "gallery/mentions",
+    "filename_pattern": "/",
+    "ignore_pattern": "distributed|own_program",
+    "image_scrapers": (partial(matplotlib_scraper, format="svg"),),  # sharp at any width
+    "within_subsection_order": [f"{name}.py" for name in _GALLERY].index,
+    "minigallery_sort_order": [str(_EXAMPLES / f"{name}.py") for name in _GALLERY].index,
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "run_stale_examples": True,  # the library may have changed
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 # Pages of the repository's root that the site has as pages of its own.
 _PAGES = {"CONTRIBUTING.md": "/project/contributing.md", "CHANGELOG.md": "/project/changelog.md"}

@@ -1,15 +1,18 @@
 import json
+import re
 import runpy
 import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot
 
 from reproduction.runs.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GALLERY = re.findall(r"\.\./examples/(\w+)\.py", (ROOT / "docs" / "index.md").read_text())
 SETTINGS = sorted((ROOT / "examples").glob("*.toml"))
 
 
@@ -28,6 +31,14 @@ def test_there_are_examples() -> None:
 def test_example_runs(path: Path) -> None:
     """In this process: most of the time of another one would go into importing torch."""
     runpy.run_path(str(path), run_name="__main__")
+    figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    pyplot.close("all")
+    assert [bool(figure.axes[0].get_title()) for figure in figures] == [True] * (path.stem in GALLERY)
+
+
+def test_every_example_but_two_is_in_the_gallery() -> None:
+    assert len(GALLERY) == 10
+    assert {path.stem for path in EXAMPLES} == {*GALLERY, "distributed", "own_program"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -47,7 +47,10 @@ COLOURS = {  # Okabe and Ito (2008)
     "grey": "#7F7F7F",
 }
 DASHES: Sequence[Any] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+WIDTH = 3.75  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 _SETTINGS: dict[Any, Any] = {
+    "figure.figsize": (WIDTH, 2.7),
+    "figure.dpi": 160,
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -68,9 +71,6 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica", "sans-serif"],
 }
-
-
-WIDTH = 3.75  # inches: 8 pt on it are legible where a screen is 360 pixels wide
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _own(ax: Axes | None) -> Iterator[Axes]:
     from matplotlib import pyplot
 
     with style():
-        _, axes = pyplot.subplots(figsize=(WIDTH, 2.7), dpi=160)
+        _, axes = pyplot.subplots()
         yield axes
         name_lines(axes)
         plain_numbers(axes)
@@ -347,7 +347,9 @@ def _draw_members(axes: Axes, values: Floats, weights: Tensor | None, expected: 
     bins = max(5, min(30, round(2 * len(values) ** 0.5)))
     heights, edges = np.histogram(values, bins=bins, weights=None if weights is None else weights.numpy())
     span = float(np.ptp(expected)) or 1.0
-    axes.set_ylim(float(expected.min()) - 0.5 * span, float(expected.max()) + 0.1 * span)
+    least = float(expected.min())
+    axes.set_yticks([tick for tick in axes.get_yticks() if tick >= min(0.0, least)])  # none below what can be
+    axes.set_ylim(least - 0.5 * span, float(expected.max()) + 0.1 * span)
     tops, across = 0.23 * np.append(heights, 0.0) / heights.max(), axes.get_xaxis_transform()
     axes.fill_between(edges, 0, tops, step="post", transform=across, color=COLOURS["grey"], alpha=0.35, linewidth=0)
     axes.text(float(edges[heights.argmax()]), 0.25, "forecast", transform=across, color=COLOURS["grey"], size="small")
@@ -669,7 +671,8 @@ def plot_schedule(
             key(axes, "forecast", color=COLOURS["blue"], alpha=0.3, linewidth=7)
         if seen is not None:
             axes.plot(seen, color="black", marker=".", markersize=4, linestyle="", label="outcome")
-        for (name, values), colour in zip(rows.items(), _LINES, strict=False):
+        colours = [each for each in _LINES if each != "blue" or not quantiles]  # which is the forecast's
+        for (name, values), colour in zip(rows.items(), colours, strict=False):
             axes.stairs(values, edges, baseline=None, color=COLOURS[colour], linewidth=1.4)
             key(axes, name, color=COLOURS[colour])
         if rows and limits:

@@ -1,9 +1,12 @@
-"""The tutorial by a `stakes` installed from its wheel: python tests/soak/wheel_tutorial.py ENVIRONMENT [--quick].
+"""Gallery and tutorial by a `stakes` from its wheel: python tests/soak/wheel_tutorial.py ENVIRONMENT [--quick].
 
-Every command of the page, in an empty folder, with nothing of this clone at hand; `--quick` trains for two epochs.
+Every example, and every command of the page, in an empty folder, with nothing of this clone at hand; `--quick` trains
+for two epochs.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,7 @@ QUICK = {"stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50
 def main(environment: Path, quick: bool) -> None:
     lines = [line for block in blocks(ROOT / "docs" / "tutorials" / "table.md", "console") for line in commands(block)]
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    known["MPLBACKEND"] = "agg"  # no window
     known["PATH"] = f"{environment / 'bin'}{os.pathsep}{known['PATH']}"
     with tempfile.TemporaryDirectory() as empty:
 
@@ -31,13 +35,17 @@ def main(environment: Path, quick: bool) -> None:
 
         home = run("python -c 'import stakes; print(stakes.__file__)'").strip()
         assert Path(home).is_relative_to(environment), f"stakes is taken from {home}"
+        examples = re.findall(r"\.\./examples/(\w+\.py)", (ROOT / "docs" / "index.md").read_text("utf-8"))
+        for name in examples:
+            shutil.copy(ROOT / "examples" / name, empty)
+            run(f"python -W error {name}")
         for line in lines:
             for words, fewer in QUICK.items() if quick else ():
                 line = line.replace(words, fewer)
             run(line)
         assert (Path(empty) / "brittany" / "report.html").exists()
         assert len((Path(empty) / "decisions.csv").read_text().splitlines()) > 1000
-    print(f"{len(lines)} commands of the tutorial ran")  # noqa: T201
+    print(f"{len(examples)} examples and {len(lines)} commands of the tutorial ran")  # noqa: T201
 
 
 if __name__ == "__main__":
