@@ -11,9 +11,7 @@ import stakes
 
 random = np.random.default_rng(0)
 known, unsure = random.normal(0, 5, size=(2000, 1)), random.uniform(0.5, 3, size=(2000, 1))
-members = (
-    known + 1 + 0.5 * unsure * random.normal(size=(2000, 30))
-)  # one degree too warm, and half as wide as it should be
+members = known + 1 + 0.5 * unsure * random.normal(size=(2000, 30))  # too warm, and half as wide as it should be
 outcomes = (known + unsure * random.normal(size=(2000, 1)))[:, 0]
 
 # %%

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from stakes.text import column_texts
+from stakes.text import column_texts, interval_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame
@@ -24,7 +24,11 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         table: DataFrame = self.to_frame()  # type: ignore[attr-defined]
-        shown = table.head(_SHOWN).copy()
+        shown = table.head(_SHOWN).replace("", None).dropna(axis=1, how="all")
+        for name in [f"{name}_low" for name in shown if f"{name}_low" in shown and f"{name}_high" in shown]:
+            mean = name.removesuffix("_low")
+            ends = shown[mean], shown.pop(name), shown.pop(f"{mean}_high")
+            shown[mean] = [interval_text(*each) for each in zip(*ends, strict=True)]
         for name, values in shown.items():
             if values.dtype.kind == "f":
                 shown[name] = column_texts(values.tolist())
