@@ -25,9 +25,8 @@ class Tabular:
     def _repr_html_(self) -> str:
         table: DataFrame = self.to_frame()  # type: ignore[attr-defined]
         shown = table.head(_SHOWN).replace("", None).dropna(axis=1, how="all")
-        for name in [f"{name}_low" for name in shown if f"{name}_low" in shown and f"{name}_high" in shown]:
-            mean = name.removesuffix("_low")
-            ends = shown[mean], shown.pop(name), shown.pop(f"{mean}_high")
+        for mean in [mean for mean in shown if f"{mean}_low" in shown and f"{mean}_high" in shown]:
+            ends = shown[mean], shown.pop(f"{mean}_low"), shown.pop(f"{mean}_high")
             shown[mean] = [interval_text(*each) for each in zip(*ends, strict=True)]
         for name, values in shown.items():
             if values.dtype.kind == "f":
