@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.costs.scalar_costs import WindDispatchCost as WindDispatchCost
     from stakes.data.forecasts.quantiles import quantile_members as quantile_members
     from stakes.data.records import load_record as load_record
+    from stakes.data.tables.layout import TableLayout as TableLayout
     from stakes.errors import StakesError as StakesError
     from stakes.evaluation.drift import watch_errors as watch_errors
     from stakes.evaluation.ensembles import compare as compare

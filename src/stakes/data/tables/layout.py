@@ -178,6 +178,17 @@ class TableCases(CaseTable):
 class TableLayout:
     """What the columns of a table are.
 
+    Attributes:
+        targets: What is to be forecast.
+        features: What it is forecast from; none for all columns of numbers that are nothing else.
+        time: The column of times; None where the rows have none.
+        lags: The ages of the features, in hours before the issue time; none for features of the same row.
+        lead: The hours from the issue time to the target; None without lags.
+        known: Columns whose values at the target time are known beforehand, such as weather forecasts.
+        calendar: Features of the target time: "hour", "weekday", "season", "holiday:FR".
+        baseline_action: The column of today's action, or several with commas between them; None where it is not known.
+        directions: Features in degrees, which become sine and cosine.
+
     >>> table = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=5, freq="6h"), "load": [5.0, 6, 9, 7, 4]})
     >>> layout = TableLayout(("load",), time="time", lags=(0, 6), lead=6).resolved(table)
     >>> layout.feature_names
@@ -188,10 +199,10 @@ class TableLayout:
 
     targets: tuple[str, ...]
     features: tuple[str, ...] = ()
-    time: str | None = None  # the column of times; None where the rows have none
+    time: str | None = None
     lags: tuple[float, ...] = ()
-    lead: float | None = None  # the hours from the issue time to the target; None without lags
-    known: tuple[str, ...] = ()  # columns whose values at the target time are known beforehand, such as forecasts
+    lead: float | None = None
+    known: tuple[str, ...] = ()
     calendar: tuple[str, ...] = ()
     baseline_action: str | None = None
     directions: tuple[str, ...] = ()
@@ -217,7 +228,11 @@ class TableLayout:
             raise SettingError(f"directions become sine and cosine, but there is a column {min(taken)!r} already")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
-        """The layout with all columns named: by default features are all of numbers that are nothing else, sorted."""
+        """The layout with all columns named.
+
+        Args:
+            table: The table.
+        """
         there, several = [str(column) for column in table.columns], ("targets", "features", "known")
         named: dict[str, Any] = {name: tuple(with_ranges(getattr(self, name), there, "the table")) for name in several}
         today = with_ranges(self._todays_columns(table), there, "the table")
@@ -239,7 +254,11 @@ class TableLayout:
         return replace(self, features=features)
 
     def unused(self, table: pd.DataFrame) -> tuple[str, ...]:
-        """The columns that the layout does not use."""
+        """The columns that the layout does not use.
+
+        Args:
+            table: The table.
+        """
         used = {self.time, *self._todays_columns(table), *self.targets, *self.features, *self.known}
         return tuple(str(column) for column in table.columns if str(column) not in used)
 
@@ -251,7 +270,11 @@ class TableLayout:
         return (*self._made_of(self.features), *calendar_names(self.calendar))
 
     def cases(self, table: pd.DataFrame) -> TableCases:
-        """Every case whose features and outcomes are there."""
+        """Every case whose features and outcomes are there.
+
+        Args:
+            table: The table.
+        """
         if len(table) < 2:
             raise TableError(f"the table has {len(table)} row, expected many to learn from")
         layout = self.resolved(table)
@@ -260,7 +283,12 @@ class TableLayout:
         return cases
 
     def inputs(self, table: pd.DataFrame, *, incomplete: bool = False) -> TableCases:
-        """Every case whose features are there; with lags, up to `lead` after the table's last time."""
+        """Every case whose features are there; with lags, up to `lead` after the table's last time.
+
+        Args:
+            table: The table.
+            incomplete: Whether features may be missing.
+        """
         if not self.features and not self.calendar:
             raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
         make = self._lagged_cases if self.lags else self._row_cases
