@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,14 @@ from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.schemas import RequestError, naming_field
 from stakes.service.server import ServiceSettings
-from stakes.service.sources import Drawn, DrawnTable, ForecastSource
-
-_ASK = "the service forecasts many series: ask /v1/series for one of them by its key"
+from stakes.service.sources import ForecastSource
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PanelSource(ForecastSource):
     """The series of a fit, with the newest rows of each that the folder keeps."""
+
+    refusal = "the service forecasts many series: ask /v1/series for one of them by its key"
 
     name: str  # of the folder
     opened: PanelFit
@@ -80,26 +80,6 @@ class PanelSource(ForecastSource):
         if ((texts := row_keys(table, layout)) != key).any():
             raise RequestError("csv", f"all rows must be of the series {key!r}, got {texts[texts != key][0]!r}")
         return table
-
-    def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> NoReturn:
-        """Refuse what is asked of a forecast of one series."""
-        raise RequestError("", _ASK)
-
-    def rows(self, request: schemas.RowsRequest, priced: Any) -> Drawn:
-        """None."""
-        raise RequestError("", _ASK)
-
-    def case(self, request: schemas.CaseRequest, priced: Any) -> list[Drawn]:
-        """None."""
-        raise RequestError("", _ASK)
-
-    def table(self, request: schemas.TableRequest, priced: Any) -> DrawnTable:
-        """None."""
-        raise RequestError("csv", _ASK)
-
-    def forecasts(self, request: schemas.ForecastRequest, price: Any) -> Drawn:
-        """None."""
-        raise RequestError("features", _ASK)
 
     def model(self) -> dict[str, Any]:
         """What a `schemas.ModelAnswer` says of it."""

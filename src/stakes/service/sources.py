@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -78,7 +78,7 @@ class DrawnTable(Drawn):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForecastSource(ABC):
-    """What is asked for forecasts."""
+    """What is asked for forecasts; a question that a source does not take is refused."""
 
     settings: ServiceSettings  # how much may be asked at once
     cost: Cost  # what is decided for, unless a request says otherwise
@@ -86,26 +86,27 @@ class ForecastSource(ABC):
     targets: tuple[str, ...]  # the names of the outcomes
     outcome_scale: float  # by how much an outcome differs from another, in its unit
     notes: tuple[str, ...]  # sentences for whoever starts the service
+    refusal: ClassVar[str] = ""  # of what is asked of another kind of source
 
-    @abstractmethod
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         """Raise unless there is what a forecast is made of; before anything else is looked at."""
+        raise RequestError("", self.refusal)
 
-    @abstractmethod
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         """Members of the forecast that is asked for, or those that are posted."""
+        raise RequestError("", self.refusal)
 
-    @abstractmethod
     def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
         """Members (1, M, D) of one case, of each forecast that is asked for."""
+        raise RequestError("", self.refusal)
 
-    @abstractmethod
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
         """Members for every row of a table that can be decided for."""
+        raise RequestError("csv", self.refusal)
 
-    @abstractmethod
     def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
         """Members alone."""
+        raise RequestError("features", self.refusal)
 
     @abstractmethod
     def model(self) -> dict[str, Any]:
@@ -297,7 +298,6 @@ class FitSource(ForecastSource):
     kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
 
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
-        """Raise unless there are either features or members."""
         if (request.features is None) == (request.members is None):
             came = "none" if request.features is None else "both"
             raise RequestError("features", f"a request has either features or members, got {came}")
@@ -307,7 +307,6 @@ class FitSource(ForecastSource):
             )
 
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
-        """Members of the forecast that is asked for, or those that are posted."""
         if (posted := self._posted(request, request.members, priced)) is not None:
             if request.member_count is not None:
                 raise RequestError("member_count", "member_count belongs to features; members are as many as are sent")
@@ -316,7 +315,6 @@ class FitSource(ForecastSource):
         return self._drawn(forecast, request.features or [], request.member_count, forecast.seen(priced))
 
     def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
-        """Members (1, M, D) of one case, of each forecast that is asked for, as many of each."""
         rows = None if request.members is None else [request.members]
         if (posted := self._posted(request, rows, priced)) is not None:
             return [posted]
@@ -332,7 +330,6 @@ class FitSource(ForecastSource):
         ]
 
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
-        """Members for every row, or target time, of a table whose features are there."""
         if self.layout is None:
             raise RequestError("csv", "the fit was saved without the layout of its table; send features instead")
         forecast, table = self._named(request.forecast), _posted_table(request.csv)
@@ -353,7 +350,6 @@ class FitSource(ForecastSource):
         )
 
     def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
-        """Members alone, which need no cost unless the forecast depends on it."""
         forecast, rows = self._named(request.forecast), len(request.features)
         count = self._count(forecast, request.member_count)
         if request.with_members and rows * count * len(self.targets) > _MOST_NUMBERS:
@@ -366,7 +362,6 @@ class FitSource(ForecastSource):
         return self._drawn(forecast, request.features, request.member_count, parameter)
 
     def model(self) -> dict[str, Any]:
-        """What a `schemas.ModelAnswer` says of it."""
         layout = self.layout
         times = () if layout is None or layout.time is None else (layout.time,)
         columns = () if layout is None else (*layout.features, *layout.known)
@@ -392,7 +387,6 @@ class FitSource(ForecastSource):
         }
 
     def cases(self) -> schemas.CasesAnswer:
-        """Cases that the first fit was judged by."""
         kept, known = self.kept, self.known
         if kept is None:
             return super().cases()
@@ -416,7 +410,6 @@ class FitSource(ForecastSource):
 
     @property
     def sees_cost(self) -> bool:
-        """Whether a forecast depends on a parameter of the cost."""
         return any(each.depends_on is not None for each in self.served.values())
 
     @property
@@ -567,29 +560,27 @@ _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "feat
 class RecalibrationSource(ForecastSource):
     """A recalibrated forecast: members that are posted are corrected."""
 
+    refusal = f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones"
+
     name: str  # of its folder
     opened: Recalibration
 
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
-        """Raise unless there are members, and nothing else."""
         if request.features is not None or request.members is None:
             raise RequestError("features" if request.members else "members", _MADE_OF_MEMBERS)
 
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
-        """The posted members, corrected, or as they came."""
         if request.member_count is not None:
             raise RequestError("member_count", "members are as many as are corrected")
         given = self._posted(request.members or [], request.member_levels, request.known)
         return self._drawn(given, request.forecast)
 
     def case(self, request: schemas.CaseRequest, priced: PricedCost) -> list[Drawn]:
-        """The members of one case, corrected, and as they came."""
         known = None if request.known is None else [request.known]
         given = self._posted([request.members or []], request.member_levels, known)
         return [self._drawn(given, name) for name in dict.fromkeys(request.forecasts or (_CORRECTED, _RAW))]
 
     def table(self, request: schemas.TableRequest, priced: PricedCost) -> DrawnTable:
-        """Members for every forecast of a table with the columns of the past ones."""
         table = _posted_table(request.csv)
         with naming_field("csv"):
             given = forecasts_in_table(self.opened.layout, table, "the table")
@@ -597,12 +588,7 @@ class RecalibrationSource(ForecastSource):
             drawn = self._drawn(given, request.forecast)
         return DrawnTable(**vars(drawn) | {"field": "csv"}, index=given.labels, targets=given.targets)
 
-    def forecasts(self, request: schemas.ForecastRequest, price: Price) -> Drawn:
-        """None: what is forecast is what is sent. Decisions tell quantiles of the corrected forecast."""
-        raise RequestError("features", f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones")
-
     def model(self) -> dict[str, Any]:
-        """What a `schemas.ModelAnswer` says of it."""
         opened, state, layout = self.opened, self.opened.state, self.opened.layout
         terms, data, learned = state.terms, opened.about.data[0], layout.learned
         assert learned is not None
