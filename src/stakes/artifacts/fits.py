@@ -68,7 +68,6 @@ _MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6
 _MOST_FEATURES = 10**6
 _LARGEST_SIZE = 4096  # of any number in a model's settings: what a file says is built before it is compared
-_LARGEST_TREES = 2**28  # bytes, of a file
 _SHORTEST_ENTRY = 50  # bytes, of a tensor in the header of its file
 _DEVICE = re.compile(r"(?!meta)[a-z]{2,20}(?::[0-9]{1,3})?")
 
@@ -387,17 +386,7 @@ def _load_trees(folder: Path, manifest: Manifest, stored: StoredForecast) -> "Tr
         return None
     from stakes.forecasting.plan import TreeLocation
 
-    texts = []
-    for name in stored.tree_files:
-        if name not in manifest.files:
-            raise SettingError(f"files must name {name}")
-        content = read_bytes(folder / name, _LARGEST_TREES)
-        check_sha256(str(folder / name), content, manifest.files[name])
-        try:
-            texts.append(content.decode())
-        except UnicodeDecodeError as error:
-            raise SettingError(f"{name} must be text, got {shown(str(error))}") from error
-    trees = TreeLocation(tuple(texts))
+    trees = TreeLocation(manifest.tree_texts(folder, stored.tree_files))
     trees.require_widths(stored.forecast.features, len(stored.forecast.target_names))
     return trees
 

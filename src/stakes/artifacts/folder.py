@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
@@ -114,6 +114,20 @@ class Manifest:
     def part(self, folder: Path, name: str) -> dict[str, Any]:
         """The table that a JSON part holds, if it is the one that was saved."""
         return read_json_table(folder / name, self.files[name])
+
+    def tree_texts(self, folder: Path, names: Iterable[str]) -> tuple[str, ...]:
+        """The texts of boosted trees in these files, if they are the ones that were saved."""
+        texts = []
+        for name in names:
+            if name not in self.files:
+                raise SettingError(f"files must name {name}")
+            content = read_bytes(folder / name, _LARGEST_FILE)
+            check_sha256(str(folder / name), content, self.files[name])
+            try:
+                texts.append(content.decode())
+            except UnicodeDecodeError as error:
+                raise SettingError(f"{name} must be text, got {shown(str(error))}") from error
+        return tuple(texts)
 
     def changed_files(self, folder: Path) -> dict[str, str]:
         """A sentence for every file beside the parts that is not what was recorded; no decision needs one of them."""

@@ -26,7 +26,7 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.files import write_table
 from stakes.data.tables.panels import Floats, PanelLayout
 from stakes.errors import SettingError
-from stakes.files import check_sha256, read_bytes, write_atomically, write_json
+from stakes.files import write_atomically, write_json
 from stakes.forecasting.panel_forecaster import PanelForecaster
 from stakes.forecasting.panels import FittedPanel, LinearPart, PanelCandidate, PanelState, Part, TreePart
 from stakes.forecasting.plan import TreeLocation
@@ -36,7 +36,6 @@ from stakes.training.stored_models import load_tensors, save_tensors
 
 SERIES, NEWEST = "series.parquet", "evaluation/newest.parquet"
 _MOST_SERIES = 10**7
-_LARGEST_TREES = 2**28  # bytes, of a file
 _PARTS = ("location", "spread")
 _OF_LINEAR = ("weights", "mean", "scale")
 
@@ -177,16 +176,9 @@ def _part(
         ):
             raise SettingError(f"{name} must be of {width} features and {sum(levels)} words")
         return found
-    texts: list[str] = []
-    while (file := f"trees-{name}-{len(texts)}.txt") in manifest.files:
-        content = read_bytes(folder / file, _LARGEST_TREES)
-        check_sha256(str(folder / file), content, manifest.files[file])
-        try:
-            texts.append(content.decode())
-        except UnicodeDecodeError as error:
-            raise SettingError(f"{file} must be text") from error
-    if not texts:
-        raise SettingError(f"files must name trees-{name}-0.txt")
-    trees = TreeLocation(tuple(texts))
-    trees.require_widths(width + len(levels), len(texts))
+    count = 1
+    while f"trees-{name}-{count}.txt" in manifest.files:
+        count += 1
+    trees = TreeLocation(manifest.tree_texts(folder, (f"trees-{name}-{place}.txt" for place in range(count))))
+    trees.require_widths(width + len(levels), count)
     return TreePart(trees)
