@@ -52,7 +52,7 @@ def test_the_forecast_stands_below_actions_on_its_scale_alone(axes: Axes) -> Non
     frost = stakes.ProtectionCost(threshold=0.0, false_alarm_ratio=0.3, hazard="below")
     plots.plot_decision(frost, MEMBERS - 50, ax=axes)
     assert "forecast" not in [text.get_text() for text in axes.texts]
-    refuses(SettingError, "outcomes must be given", plots.plot_cost, frost, ax=axes)
+    refuses(SettingError, "outcomes", plots.plot_cost, frost, ax=axes)
 
 
 def test_a_cost_is_drawn_at_outcomes_from_low_to_high(axes: Axes) -> None:

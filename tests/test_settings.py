@@ -279,8 +279,8 @@ def test_every_missing_setting_is_named() -> None:
 
 
 def test_an_error_of_the_dataclass_itself_keeps_its_kind_and_gets_the_place() -> None:
-    refuses(CostError, "^task.penalty must not be negative, got", read, Task, {"name": "wind", "penalty": -1}, "task")
-    refuses(CostError, r"^penalty must not be negative, got -1.0$", read, Task, {"name": "wind", "penalty": -1})
+    refuses(CostError, "^task.penalty", read, Task, {"name": "wind", "penalty": -1}, "task")
+    refuses(CostError, "^penalty", read, Task, {"name": "wind", "penalty": -1})
 
 
 @pytest.mark.parametrize("error", [TypeError("no good"), ValueError("no good"), OverflowError("no good")])

@@ -36,7 +36,7 @@ def test_a_cost_of_the_library_needs_no_words(cost: Any, tmp_path: Path) -> None
 
 
 def test_words_must_be_those_of_the_cost(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="cost_spec must be that of the forecaster's cost"):
+    with pytest.raises(SettingError, match="cost_spec"):
         save_bundle(tmp_path, fitted("implicit"), cost_spec=CostSpec.parse("shortfall:penalty=3"))
     assert not is_saved(tmp_path)
 
@@ -96,16 +96,15 @@ def test_the_same_cost_given_again_is_no_other(cost: Any, saved: Path) -> None:
 
 
 def test_something_else_in_place_of_a_cost_is_refused(saved: Path) -> None:
-    with pytest.raises(BundleError, match="cost must have lower, upper"):
-        load_bundle(saved, cost="shortfall")  # type: ignore[arg-type]
+    refuses(BundleError, "cost", load_bundle, saved, cost="shortfall")
 
 
 def test_a_model_of_the_users_must_be_given_again(tmp_path: Path) -> None:
     save_bundle(tmp_path, fitted("own model"))
     assert read_json(tmp_path / "state.json")["model"] == "own"
     refuses(BundleError, r"state\.json: the model .* pass its factory as model=", load_bundle, tmp_path)
-    refuses(BundleError, "model must make a torch", load_bundle, tmp_path, model=lambda features, outcomes: features)
-    with pytest.raises(StakesError, match=r"weights\.safetensors has wrong tensors: 'model\.0\.network"):
+    refuses(BundleError, "model", load_bundle, tmp_path, model=lambda features, outcomes: features)
+    with pytest.raises(StakesError, match=r"weights\.safetensors"):
         load_bundle(tmp_path, model=lambda features, outcomes: ImplicitModel(features, outcomes, hidden=4))
 
 

@@ -60,4 +60,4 @@ def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: 
 def test_models_that_see_a_parameter_need_its_range(tmp_path: Path) -> None:
     folder = save_bundle(tmp_path / "fit", fitted(True))
     forged("forecast.ranged", None, "state.json")(folder)
-    refuses(StakesError, "conditioned is for a cost with a range", load_bundle, folder, cost=ShortfallCost(5.0))
+    refuses(StakesError, "conditioned", load_bundle, folder, cost=ShortfallCost(5.0))

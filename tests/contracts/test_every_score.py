@@ -71,22 +71,21 @@ def test_not_finite_is_named(rule: ScoringRule, bad: float) -> None:
     samples, outcome = torch.rand(3, 6, 2), torch.rand(3, 2)
     spoiled = samples.clone()
     spoiled[0, 1, 0] = bad
-    refuses(NonFiniteError, "samples must be finite", rule, spoiled, outcome)
-    refuses(NonFiniteError, "outcome must be finite", rule, samples, outcome.index_fill(0, torch.tensor([1]), bad))
+    refuses(NonFiniteError, "samples", rule, spoiled, outcome)
+    refuses(NonFiniteError, "outcome", rule, samples, outcome.index_fill(0, torch.tensor([1]), bad))
 
 
 @every_rule
 def test_outcome_of_wrong_shape_is_named(rule: ScoringRule) -> None:
     for shape in ((3,), (3, 1), (2, 2), (1, 2), (3, 6, 2), ()):
-        refuses(ShapeError, r"outcome must have shape \(3, 2\)", rule, torch.rand(3, 6, 2), torch.rand(shape))
+        refuses(ShapeError, "outcome", rule, torch.rand(3, 6, 2), torch.rand(shape))
 
 
 @every_rule
 def test_bad_types_are_named(rule: ScoringRule) -> None:
-    refuses(ShapeError, "samples must hold", rule, torch.zeros(3, 6, 2, dtype=torch.long), torch.rand(3, 2))
-    refuses(ShapeError, "outcome must hold", rule, torch.rand(3, 6, 2), torch.zeros(3, 2, dtype=torch.long))
-    with pytest.raises(ShapeError, match=r"outcome must be a torch\.Tensor"):
-        rule(torch.rand(3, 6, 2), [0.0, 1.0])  # type: ignore[arg-type]
+    refuses(ShapeError, "samples", rule, torch.zeros(3, 6, 2, dtype=torch.long), torch.rand(3, 2))
+    refuses(ShapeError, "outcome", rule, torch.rand(3, 6, 2), torch.zeros(3, 2, dtype=torch.long))
+    refuses(ShapeError, "outcome", rule, torch.rand(3, 6, 2), [0.0, 1.0])
 
 
 @every_rule

@@ -139,13 +139,13 @@ def test_plain_cost_and_its_signed_gap_stand_beside_the_charge(cost: CVaRCost) -
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"level": 1.0}, "level must be a number above 0 and below 1, got 1.0"),
+        ({"level": 1.0}, "level"),
         ({"level": 0.0}, "level"),
         ({"level": torch.tensor(0.5)}, "level"),
-        ({"mix": 0.0}, "mix must be a number above 0 and at most 1, got 0.0"),
+        ({"mix": 0.0}, "mix "),
         ({"cost": cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)}, "convex=True"),
         ({"cost": SCHEDULE}, "linear recourse"),
-        ({"cost": 5.0}, "cost must have lower, upper"),
+        ({"cost": 5.0}, "cost"),
     ],
 )
 def test_wrong_parameters(wrong: dict[str, Any], said: str) -> None:
@@ -180,7 +180,7 @@ def test_a_square_of_the_recourse_is_named() -> None:
     recourse = {"free": Quantity(cost=9), "missing": Quantity(cost=4, square="wear")}
     words = {"decide": {"plan": Quantity()}, "recourse_constraints": {"c": "plan + missing + free >= outcome"}}
     smooth = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.1}), 0.5)
-    refuses(CostError, "^recourse.missing.square must be 0 for an", optimal_action, smooth, torch.rand(1, 10, 2))
+    refuses(CostError, "^recourse.missing.square", optimal_action, smooth, torch.rand(1, 10, 2))
     linear = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.0}), 0.5)
     assert optimal_action(linear, torch.rand(1, 10, 2)).isfinite().all()
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from core.random_programs import clarabel, random_programs, whole_program
+from refusals import refuses
 from torch import Tensor
 
 from stakes.errors import SettingError
@@ -111,8 +112,7 @@ def test_chunks_change_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("wrong", [{"memory": 0}, {"fixed_iterations": 0}, {"iterations": 0}, {"tolerance": 0.0}])
 def test_wrong_settings(wrong: dict[str, float]) -> None:
-    with pytest.raises(SettingError, match=next(iter(wrong))):
-        InteriorPoint(**wrong)  # type: ignore[arg-type]
+    refuses(SettingError, next(iter(wrong)), InteriorPoint, **wrong)
 
 
 def some_iterate(data: ScenarioData) -> Iterate:

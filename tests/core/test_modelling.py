@@ -312,12 +312,12 @@ def test_what_makes_no_program_is_refused(changed: dict[str, object], said: str)
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"decide": "hours"}, "decide must be a mapping"),
-        ({"decide": ["hours"]}, "decide must be a mapping"),
-        ({"decide": {1: Quantity()}}, "decide must be a mapping from names"),
-        ({"recourse_constraints": {1: "hours >= outcome"}}, "recourse_constraints must be a mapping from names"),
-        ({"numbers": [1]}, "numbers must be a mapping"),
-        ({"numbers": {"many": 10**400}}, "numbers.many must be a finite number, .* got one beyond 1e308"),
+        ({"decide": "hours"}, "decide"),
+        ({"decide": ["hours"]}, "decide"),
+        ({"decide": {1: Quantity()}}, "decide"),
+        ({"recourse_constraints": {1: "hours >= outcome"}}, "recourse_constraints"),
+        ({"numbers": [1]}, "numbers"),
+        ({"numbers": {"many": 10**400}}, "numbers.many"),
         ({"limits": {"most": f"sum(hours) <= {10**400}"}}, "limits.most: it may have numbers, .* only"),
     ],
 )
@@ -352,13 +352,11 @@ def test_amounts_are_plain_numbers() -> None:
 
 @pytest.mark.parametrize("value", [None, True, [], [1, "2"], [[1.0]], "", " ", float("nan"), [1, float("inf")], {}])
 def test_what_is_no_amount_is_refused(value: object) -> None:
-    with pytest.raises(CostError, match="cost must be a finite number, one for each outcome, or a text, got"):
-        Quantity(cost=value)  # type: ignore[arg-type]
+    refuses(CostError, "cost", Quantity, cost=value)
 
 
 def test_each_is_yes_or_no() -> None:
-    with pytest.raises(CostError, match="each must be True or False, got 'no'"):
-        Quantity(each="no")  # type: ignore[arg-type]
+    refuses(CostError, "'no'", Quantity, each="no")
 
 
 def test_without_recourse_what_must_hold_holds_for_every_member() -> None:

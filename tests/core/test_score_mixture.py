@@ -113,7 +113,7 @@ def test_scores_in_words(text: str, expected: dict[str, float]) -> None:
 )
 @pytest.mark.parametrize("more", ["", "total=1,"])
 def test_words_that_are_no_score(text: str, more: str) -> None:
-    refuses(SettingError, "^score must be energy, pointwise, total or a mixture such as", score_weights, more + text)
+    refuses(SettingError, "^score", score_weights, more + text)
 
 
 def test_scores_by_name() -> None:
@@ -128,7 +128,7 @@ def test_scores_by_name() -> None:
 def test_a_cost_without_a_total_is_refused_only_where_the_total_is_scored() -> None:
     cost = ProtectionCost(0.5, 0.5)
     assert named_score({"energy": 1.0}, cost) == EnergyScore()
-    refuses(SettingError, "ProtectionCost has none", named_score, {"energy": 1.0, "total": 0.5}, cost)
+    refuses(SettingError, "ProtectionCost", named_score, {"energy": 1.0, "total": 0.5}, cost)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_cost_without_a_total_is_refused_only_where_the_total_is_scored() -> N
         (((), ()), "at least one part"),
         ((PARTS, (1.0,)), "as many weights and scales as parts"),
         ((PARTS, (1.0, 1.0), (1.0,)), "as many weights and scales as parts"),
-        ((PARTS, (1.0, 0.0)), "weights must be positive"),
-        ((PARTS, (1.0, 1.0), (1.0, -1.0)), "scales must be positive"),
-        ((PARTS, (1.0, 1.0), (1.0, torch.zeros(3))), "scales must be positive"),
+        ((PARTS, (1.0, 0.0)), "weights"),
+        ((PARTS, (1.0, 1.0), (1.0, -1.0)), "scales"),
+        ((PARTS, (1.0, 1.0), (1.0, torch.zeros(3))), "scales"),
     ],
 )
 def test_bad_mixtures_are_named(arguments: Any, message: str) -> None:

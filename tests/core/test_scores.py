@@ -154,7 +154,7 @@ def test_one_member_has_no_fair_score(estimator: Any) -> None:
         (lambda: VariogramScore(math.inf), "power"),
         (lambda: TotalCRPS(ShortfallCost(1.0), "unfair"), "estimator"),  # type: ignore[arg-type]
         (lambda: TotalCRPS(ProtectionCost(0.5, 0.5)), "total.*ProtectionCost has none"),  # type: ignore[arg-type]
-        (lambda: TotalCRPS(cost_function(torch.dist, 0.0, 1.0)), "FunctionCost has none"),  # type: ignore[arg-type]
+        (lambda: TotalCRPS(cost_function(torch.dist, 0.0, 1.0)), "FunctionCost"),  # type: ignore[arg-type]
         (lambda: DecisionScore(ShortfallCost(1.0), "fair"), "estimator"),  # type: ignore[arg-type]
     ],
 )

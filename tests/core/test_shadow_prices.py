@@ -146,5 +146,5 @@ def test_every_case_may_have_limits_of_its_own(name: str) -> None:
 
 
 def test_names_of_other_outcomes_are_refused() -> None:
-    with pytest.raises(ShapeError, match="outcomes must name each of 3 outcomes, got 2 names"):
+    with pytest.raises(ShapeError, match="outcomes"):
         limit_prices(stakes.ScheduleCost(2.0, 1.0, ramp=1.0), torch.rand(2, 4, 3), ["a", "b"])

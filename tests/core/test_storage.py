@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from core.random_costs import random_decision
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -113,15 +114,15 @@ def test_what_a_plan_against_prices_costs() -> None:
     ("wrong", "said"),
     [
         ({"short": 1.0}, "pay without end"),
-        ({"long": -1.0}, "long must not be negative"),
+        ({"long": -1.0}, "long"),
         ({"power": 0.0}, "power"),
         ({"energy": -1.0}, "energy"),
-        ({"efficiency": 1.2}, "efficiency must be a number"),
-        ({"efficiency": torch.ones(2)}, "efficiency must be a number"),
-        ({"start": 9.0}, "start must lie between"),
-        ({"start": "full"}, "start must be a number"),
-        ({"efficiency": None}, "efficiency must be a number"),
-        ({"start": [0.5, 0.0]}, "start must be one number"),
+        ({"efficiency": 1.2}, "efficiency"),
+        ({"efficiency": torch.ones(2)}, "efficiency"),
+        ({"start": 9.0}, "start"),
+        ({"start": "full"}, "start"),
+        ({"efficiency": None}, "efficiency"),
+        ({"start": [0.5, 0.0]}, "start"),
     ],
 )
 def test_wrong_batteries(wrong: dict[str, Any], said: str) -> None:
@@ -138,8 +139,7 @@ def test_a_battery_without_losses_that_often_rests_is_solved() -> None:
 
 
 def test_wear_is_one_number() -> None:
-    with pytest.raises(CostError, match="quadratic must be one number, got 1, 2"):
-        ArbitrageCost(power=1.0, energy=1.0, quadratic=[1.0, 2.0])  # type: ignore[arg-type]
+    refuses(CostError, "quadratic", ArbitrageCost, power=1.0, energy=1.0, quadratic=[1.0, 2.0])
 
 
 def test_a_battery_that_holds_more_than_it_may_later_on_gets_rid_of_it() -> None:

@@ -14,7 +14,7 @@ def test_every_cost_has_a_line_and_its_example_is_a_cost() -> None:
 def test_a_cost_from_its_parameters() -> None:
     parameters = {"penalty": 5.0, "shear": 0.0}
     assert library_cost("wind_dispatch", parameters) == stakes.WindDispatchCost(5.0, stakes.PowerCurve(shear=0.0))
-    refuses(CostError, "there is no cost 'wind'", library_cost, "wind", parameters)
+    refuses(CostError, "'wind'", library_cost, "wind", parameters)
 
 
 def test_defaults_come_last_and_replace_nothing() -> None:

@@ -132,18 +132,18 @@ def test_an_own_cost_is_recorded_by_reference(own: str) -> None:
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        ({"name": "shortfal", "parameters": {}}, "there is no cost 'shortfal'"),
-        ({"name": "shortfall"}, "cost.parameters must be given"),
+        ({"name": "shortfal", "parameters": {}}, "'shortfal'"),
+        ({"name": "shortfall"}, "cost.parameters"),
         (
             {"name": "shortfall", "parameters": {"penalty": "5"}},
-            "penalty of the cost shortfall must be a number, got '5'",
+            "penalty",
         ),
-        ({"name": "protection", "parameters": {"hazard": 5.0}}, "hazard of the cost protection must be text"),
-        ({"name": "shortfall", "parameters": {"penalty": [5]}}, "penalty of the cost shortfall must be a number"),
-        ({"name": "schedule", "parameters": {"short": ["5"]}}, r"cost.parameters.short\[0\] must be a number, got '5'"),
-        ({"name": "schedule", "parameters": {"short": []}}, "short of the cost schedule must be a number"),
-        ({"name": "shortfall", "parameters": {"penalty": 5.0}, "extra": 1}, "there is no setting 'cost.extra'"),
-        ({"name": "costs.py:f", "parameters": {}}, "cost.sha256 must be 64 hexadecimal digits, got ''"),
+        ({"name": "protection", "parameters": {"hazard": 5.0}}, "hazard"),
+        ({"name": "shortfall", "parameters": {"penalty": [5]}}, "penalty"),
+        ({"name": "schedule", "parameters": {"short": ["5"]}}, r"cost.parameters.short\[0\]"),
+        ({"name": "schedule", "parameters": {"short": []}}, "short"),
+        ({"name": "shortfall", "parameters": {"penalty": 5.0}, "extra": 1}, "'cost.extra'"),
+        ({"name": "costs.py:f", "parameters": {}}, "cost.sha256"),
     ],
 )
 def test_a_record_that_is_none_is_refused(record: dict[str, object], expected: str) -> None:

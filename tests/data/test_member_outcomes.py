@@ -79,8 +79,8 @@ def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
-        ("zero,b20", r"has no column 'b00', but 'zero'; --target says which .* of b00, b20$"),
-        ("b0,b20", r"has no column 'b00' \(did you mean 'b0'\?\); --target says"),
+        ("zero,b20", "'b00'"),
+        ("b0,b20", "'b00'"),
     ],
 )
 def test_no_column_of_another_outcome_is_suggested(tmp_path: Path, there: str, expected: str) -> None:

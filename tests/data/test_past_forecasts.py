@@ -48,7 +48,7 @@ def test_new_forecasts_are_read_by_the_same_layout_without_outcomes(tmp_path: Pa
     given = read_new(layout, written(tmp_path, new, "new.csv"))
     assert given.outcomes is None
     assert given.members[:, 0, 0].tolist() == [1, 2, 3]
-    refuses(StakesError, "has no column 'y'", read_new, layout, tmp_path / "new.csv", judged=True)
+    refuses(StakesError, "'y'", read_new, layout, tmp_path / "new.csv", judged=True)
     assert read_new(layout, tmp_path / "past.csv", judged=True).outcomes is not None
 
 
@@ -106,8 +106,7 @@ def test_rows_of_sites(tmp_path: Path, each: bool) -> None:
         assert given.features["sun"].tolist() == [1, 2, 1, 2, 1]
         one = read_new(layout, written(tmp_path, west.drop(columns="y"), "new.csv"))
         assert one.sites.tolist() == ["west"] * 3
-        with pytest.raises(StakesError, match="has the site 'east', which is unknown; there are north, west"):
-            read_new(layout, written(tmp_path, west.assign(site="east"), "new.csv"))
+        refuses(StakesError, "'east'", read_new, layout, written(tmp_path, west.assign(site="east"), "new.csv"))
     else:
         assert given.members.shape == (2, 2, 2)
         assert given.targets == ("north", "west")
@@ -204,17 +203,17 @@ def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> No
     given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, tmp_path / "runs.nc")
     assert given.leads.tolist() == [24, 48, 24, 48]
     assert given.outcomes[:, 0].tolist() == [10, 11, 11, 12]
-    with pytest.raises(StakesError, match="features are columns of a table"):
+    with pytest.raises(StakesError, match="features"):
         read_past(ForecastLayout(outcomes=("y",), own_file=True, features=("wind",)), seen, tmp_path / "runs.nc")
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"outcomes": ()}, "outcomes must name at least one column"),
-        ({"columns": ()}, "columns must name the forecasts in the table of the outcomes"),
-        ({"lead": "y"}, "a column has one role, but 'y' was given two"),
-        ({"lead": float("nan")}, "lead must be a finite number"),
+        ({"outcomes": ()}, "outcomes"),
+        ({"columns": ()}, "columns"),
+        ({"lead": "y"}, "'y'"),
+        ({"lead": float("nan")}, "lead"),
     ],
 )
 def test_layouts_that_say_two_things_are_refused(fields: dict[str, Any], said: str) -> None:

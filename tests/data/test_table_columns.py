@@ -290,9 +290,9 @@ def test_a_missing_direction_is_blamed_by_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"directions": ("b",)}, "directions must be of the features or of what is known, got 'b'"),
-        ({"features": ("wd", "wd_sin")}, "there is a column 'wd_sin' already"),
-        ({"directions": ("wd", "wd")}, "directions must differ from each other, got 'wd' twice"),
+        ({"directions": ("b",)}, "directions"),
+        ({"features": ("wd", "wd_sin")}, "'wd_sin'"),
+        ({"directions": ("wd", "wd")}, "directions"),
     ],
 )
 def test_wrong_directions_are_refused(changes: dict[str, tuple[str, ...]], message: str) -> None:

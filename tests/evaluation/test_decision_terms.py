@@ -60,6 +60,6 @@ def test_what_makes_no_terms_is_refused() -> None:
     cost, sites = COSTS["closed form"]
     members, outcome = forecasts(sites)
     refuses(ShapeError, "at least two, on axis -2", decision_terms, cost, members[:, :1], outcome)
-    refuses(ShapeError, "outcome must have shape", decision_terms, cost, members.movedim(0, 1), outcome)
-    with pytest.raises(NonFiniteError, match="outcome must be finite, got 1"):
+    refuses(ShapeError, "outcome", decision_terms, cost, members.movedim(0, 1), outcome)
+    with pytest.raises(NonFiniteError, match="outcome"):
         decision_terms(cost, members, outcome.index_fill(0, torch.tensor([3]), torch.nan))

@@ -105,7 +105,7 @@ def test_members_that_are_better_than_others_count_more():
     model = fit_error_model(given, 0, terms, (None, None), 100, np.ones(400))
     found = model.members(given, 0, terms)
     assert np.abs(found.mean(1) - outcomes).mean() < 0.3 < np.abs(members.mean(1) - outcomes).mean()
-    refuses(ShapeError, "members must be the 3 of the", model.members, ForecastSet(members[:, :2, None]), 0, terms)
+    refuses(ShapeError, "members", model.members, ForecastSet(members[:, :2, None]), 0, terms)
 
 
 def test_few_cases_are_normal():

@@ -113,8 +113,8 @@ def test_cases_that_are_copies_of_their_neighbours_say_nothing_more() -> None:
 def test_refusals() -> None:
     known, demand = demands(30)
     refuses(CostError, "range", implied_cost, known, demand, ShortfallCost(5.0))
-    refuses(CostError, "actions must lie between lower 0 and upper 200", implied_cost, known + 200, demand, STOCK)
-    refuses(ShapeError, "actions must be one number", implied_cost, np.ones((30, 2)), demand, STOCK)
-    refuses(ShapeError, "outcomes must be of the 30 cases", implied_cost, known, demand[:9], STOCK)
-    refuses(ShapeError, "members must be", implied_cost, known, demand, STOCK, members=np.ones((9, 4)))
-    refuses(NonFiniteError, "outcomes must be finite", implied_cost, known, demand * np.nan, STOCK)
+    refuses(CostError, "actions", implied_cost, known + 200, demand, STOCK)
+    refuses(ShapeError, "actions", implied_cost, np.ones((30, 2)), demand, STOCK)
+    refuses(ShapeError, "outcomes", implied_cost, known, demand[:9], STOCK)
+    refuses(ShapeError, "members", implied_cost, known, demand, STOCK, members=np.ones((9, 4)))
+    refuses(NonFiniteError, "outcomes", implied_cost, known, demand * np.nan, STOCK)

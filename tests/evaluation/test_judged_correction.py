@@ -84,8 +84,7 @@ def test_forecasts_that_do_not_fit_are_named() -> None:
     given, corrected = cases()
     refuses(ShapeError, r"as corrected, got \(40, 11, 1\) and", judge_correction, given, corrected[:-1], COST)
     judged = judge_correction(given, corrected, COST)
-    with pytest.raises(ShapeError, match="cases must have the columns corrected_pit_to, raw_cost"):
-        JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit_to"]), 1)
+    refuses(ShapeError, "cases", JudgedCorrection, judged.cases.drop(columns=["raw_cost", "corrected_pit_to"]), 1)
 
 
 @pytest.mark.parametrize("beyond", [-100.0, 100.0])

@@ -129,10 +129,10 @@ def test_rolling_origins_show_the_errors_that_a_fit_does_not_see_in_itself() -> 
 
 def test_what_cannot_be_used() -> None:
     members, outcomes = forecasts(100)
-    refuses(SettingError, "lead must be finite and not negative", corrected_in_time, members, outcomes, lead=-1)
-    refuses(ShapeError, "lead must be one number or one of each of", corrected_in_time, members, outcomes, lead=[1, 2])
-    refuses(SettingError, "block must be a whole number of at least 1", corrected_in_time, members, outcomes, block=0)
-    refuses(SettingError, "newest must be a whole number of at least", corrected_in_time, members, outcomes, newest=20)
+    refuses(SettingError, "lead", corrected_in_time, members, outcomes, lead=-1)
+    refuses(ShapeError, "lead", corrected_in_time, members, outcomes, lead=[1, 2])
+    refuses(SettingError, "block", corrected_in_time, members, outcomes, block=0)
+    refuses(SettingError, "newest", corrected_in_time, members, outcomes, newest=20)
     refuses(ShapeError, "the rows must be in the order of", corrected_in_time, members, outcomes, HOURS[:100][::-1])
-    refuses(SettingError, "first must leave a case for", rolling_forecasts, Constant, np.zeros((100, 1)), first=98)
-    refuses(SettingError, "first must leave cases that are", rolling_forecasts, Constant, np.zeros((100, 1)), lead=60)
+    refuses(SettingError, "first", rolling_forecasts, Constant, np.zeros((100, 1)), first=98)
+    refuses(SettingError, "first", rolling_forecasts, Constant, np.zeros((100, 1)), lead=60)

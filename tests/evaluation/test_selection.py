@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from stakes.errors import SettingError
 from stakes.evaluation.selection import (
@@ -178,8 +179,7 @@ def test_the_highest_candidate_that_was_accepted_is_selected() -> None:
     reason = selection().reason
     assert reason.startswith("The linear forecast was selected on 400 validation cases: expected to cost 0.")
     assert reason.endswith("Not selected: the network.")
-    with pytest.raises(SettingError, match="one that was accepted"):
-        ModelSelection((replace(BELOW, accepted=False),), 400, 1)
+    refuses(SettingError, "one that was accepted", ModelSelection, (replace(BELOW, accepted=False),), 400, 1)
 
 
 def test_a_candidate_without_a_test() -> None:
@@ -207,5 +207,4 @@ def test_candidates_have_words_and_known_names() -> None:
     assert len({candidate_words(name) for name in every}) == len(every)
     assert candidate_words(replace(BELOW, name="my forest").name) == "my forest"
     for wrong in ("<b>", "", "a" * 50):
-        with pytest.raises(SettingError, match="name must be"):
-            replace(BELOW, name=wrong)
+        refuses(SettingError, "name", replace, BELOW, name=wrong)

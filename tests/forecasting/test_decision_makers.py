@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from refusals import refuses
 from sklearn.base import clone
 
 from stakes import CVaRCost, DecisionAwareForecaster, NewsvendorCost, ParameterRange, ShortfallCost, optimal_action
@@ -73,19 +74,18 @@ def test_only_conditioned_members_depend_on_the_parameter(
     assert np.array_equal(shared.sample(X[:5]), shared.sample(X[:5], cost_parameters={"penalty": 7}))
     assert shared.predict(X[:5]).shape == (5, 2)
     for needs in (seeing.sample, seeing.predict, lambda given: seeing.predict_quantiles(given, 0.5)):
-        with pytest.raises(SettingError, match="say which one"):
-            needs(X[:5])
+        refuses(SettingError, "say which one", needs, X[:5])
 
 
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        (None, SettingError, r"penalty from 1 to 50: say which one.*'penalty': 7.07"),
+        (None, SettingError, "'penalty'"),
         ({"penalty": 0.5}, CostError, "penalty must"),
         ({"penalty": [1, 2, 51, 3]}, CostError, "got 51"),
         ({"penalty": [1, 2]}, ShapeError, "penalty"),
         ({"penalty": np.nan}, SettingError, "finite"),
-        (5, SettingError, "cost_parameters must"),
+        (5, SettingError, "cost_parameters"),
         ({"penalty": "a"}, SettingError, "penalty.* must be numbers"),
         ({"price": 3}, SettingError, "must name penalty"),
         ({"penalty": 3, "price": 3}, SettingError, "got price"),
@@ -94,8 +94,7 @@ def test_only_conditioned_members_depend_on_the_parameter(
 def test_what_is_not_said_or_wrong_is_refused(
     given: Any, error: type[Exception], said: str, shared: DecisionAwareForecaster
 ) -> None:
-    with pytest.raises(error, match=said):
-        shared.decide(X[:4], cost_parameters=given)
+    refuses(error, said, shared.decide, X[:4], cost_parameters=given)
 
 
 def test_rows_are_judged_spread_over_the_range(seeing: DecisionAwareForecaster) -> None:
@@ -130,35 +129,29 @@ def test_a_number_may_take_the_place_of_the_range(seeing: DecisionAwareForecaste
     vars(number).update({name: value for name, value in vars(seeing).items() if name.endswith("_")})
     expected = seeing.decide(X[:6], cost_parameters={"penalty": 5})
     assert np.array_equal(number.decide(X[:6]), expected)
-    with pytest.raises(SettingError, match="change the cost"):
-        number.decide(X[:6], cost_parameters={"penalty": 5})
+    refuses(SettingError, "change the cost", number.decide, X[:6], cost_parameters={"penalty": 5})
     number.set_params(cost=ShortfallCost(60.0))
-    with pytest.raises(CostError, match="got 60"):
-        number.decide(X[:6])
+    refuses(CostError, "got 60", number.decide, X[:6])
     number.set_params(cost=NewsvendorCost(1.0, 2.0, 0.0, 3.0))
-    with pytest.raises(SettingError, match=r"depends on penalty 1\.\.50"):
-        number.decide(X[:6])
+    refuses(SettingError, r"depends on penalty 1\.\.50", number.decide, X[:6])
     number.set_params(cost=ShortfallCost(ParameterRange(1, 40)))
     with pytest.raises(SettingError, match=r"that of the fit, penalty 1..50, got penalty 1..40"):
         number.decide(X[:6], cost_parameters={"penalty": 5})
     number.set_params(cost=ShortfallCost(5.0))
-    with pytest.raises(SettingError, match="refit"):
-        number.refit(X, Y)
+    refuses(SettingError, "refit", number.refit, X, Y)
 
 
 def test_without_a_range_nothing_is_said_of_parameters() -> None:
     forecaster = DecisionAwareForecaster(ShortfallCost(5.0), decision_weight=0.0, **SMALL).fit(X, Y)
     assert forecaster.decision_makers(3) == {}
-    with pytest.raises(SettingError, match="cost_parameters"):
-        forecaster.decide(X, cost_parameters={"penalty": 5})
+    refuses(SettingError, "cost_parameters", forecaster.decide, X, cost_parameters={"penalty": 5})
     with pytest.raises(SettingError, match="conditioned"):
         DecisionAwareForecaster(ShortfallCost(5.0), conditioned=True, **SMALL).fit(X, Y)
 
 
 def test_what_knows_one_decision_maker_only_is_refused() -> None:
     pytest.importorskip("lightgbm")
-    with pytest.raises(SettingError, match="conditioned"):
-        fitted(True, base="trees")
+    refuses(SettingError, "conditioned", fitted, True, base="trees")
 
 
 def test_trees_see_no_parameter() -> None:

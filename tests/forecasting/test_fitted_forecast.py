@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refuses
 
 from stakes import DecisionAwareForecaster, ParameterRange, ShortfallCost, StakesError
 
@@ -57,5 +58,4 @@ def test_the_forecast_of_an_estimator_is_for_what_is_asked_of_it_now(fitted: Dec
     ids=["order", "missing", "words", "width", "no rows", "too large"],
 )
 def test_what_is_not_of_the_fit_is_refused(fitted: DecisionAwareForecaster, wrong: object) -> None:
-    with pytest.raises(StakesError, match="X"):
-        fitted.forecast_.sample(wrong, cost_parameters=None)
+    refuses(StakesError, "X", fitted.forecast_.sample, wrong, cost_parameters=None)

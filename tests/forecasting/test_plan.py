@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 
 import stakes
 from stakes.data.case_table import CaseTable
@@ -42,8 +43,7 @@ def test_epochs_take_the_place_of_those_of_the_training() -> None:
 
 
 def test_words_that_are_no_score() -> None:
-    with pytest.raises(SettingError, match=r"^score must be energy, pointwise, total or a mixture"):
-        settings_of(scoring_rule="crps")
+    refuses(SettingError, "^score", settings_of, scoring_rule="crps")
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,7 @@ def test_how_many_members_decide(given: dict[str, Any], expected: int | None) ->
 
 @pytest.mark.parametrize("count", [9, 0, 2.5, "many", True])
 def test_numbers_of_members_that_cannot_decide(count: object) -> None:
-    with pytest.raises(SettingError, match=r"^decision_member_count must be a whole number of at least"):
-        settings_of(decision_member_count=count)
+    refuses(SettingError, "^decision_member_count", settings_of, decision_member_count=count)
 
 
 @pytest.mark.parametrize("rule", ["pointwise", "total", "energy=1,total=0.5"])

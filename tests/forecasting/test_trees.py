@@ -9,6 +9,7 @@ import lightgbm
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from torch import Tensor
 
 import stakes
@@ -62,19 +63,16 @@ def test_texts_are_all_there_is_to_trees() -> None:
         assert torch.equal(other(features), trees(features))
     assert fit_trees(features, outcome)[0] == trees
     trees.require_widths(2, 2)
-    with pytest.raises(SettingError, match=r"trees must be 2 models of 3 features each, got \[2, 2\]"):
-        trees.require_widths(3, 2)
+    refuses(SettingError, "trees", trees.require_widths, 3, 2)
 
 
 @pytest.mark.parametrize("text", ["", "tree", "tree\nversion=v4\n", "\x00"])
 def test_texts_that_are_no_trees_are_refused(text: str) -> None:
-    with pytest.raises(SettingError, match="trees must be in LightGBM's text format"):
-        TreeLocation((text,)).require_widths(2, 1)
+    refuses(SettingError, "trees", TreeLocation((text,)).require_widths, 2, 1)
 
 
 def test_few_rows_are_refused() -> None:
-    with pytest.raises(ShapeError, match="base trees needs at least 20 rows to train on, got 19"):
-        fit_trees(*table(19))
+    refuses(ShapeError, "base trees needs at least 20 rows to train on, got 19", fit_trees, *table(19))
 
 
 def test_without_lightgbm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +84,7 @@ def test_without_lightgbm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
         return plain(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SettingError, match=r'base trees needs LightGBM: pip install "stakes\[trees\]"'):
-        fit_trees(*table())
+    refuses(SettingError, r'base trees needs LightGBM: pip install "stakes\[trees\]"', fit_trees, *table())
 
 
 def forecaster(**settings: Any) -> stakes.DecisionAwareForecaster:

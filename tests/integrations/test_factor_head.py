@@ -70,5 +70,5 @@ def test_draws_are_differentiable_as_finite_differences_say() -> None:
 
 
 def test_bad_use() -> None:
-    refuses(SettingError, "factors must be a whole number of at least 0, got -1", FactorHead, -1)
+    refuses(SettingError, "factors", FactorHead, -1)
     refuses(ShapeError, r"must be \(batch, hours, series, 3\) for a head of 1", FactorHead(1).forecast, output())

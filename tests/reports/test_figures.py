@@ -219,7 +219,7 @@ def test_the_cost_figure_marks_the_best_action() -> None:
     figure = cost_figure(cost, outcomes, "EUR", "GW")
     assert f"best action {best:.1f} GW" in figure.panels[0]
     assert "between the bounds in 100 % of them. Members between" in figure.caption
-    refuses(ShapeError, "outcomes must be cases by targets", cost_figure, cost, outcomes[:, None], "", "")
+    refuses(ShapeError, "outcomes", cost_figure, cost, outcomes[:, None], "", "")
 
 
 def test_a_cost_without_a_decision_is_told() -> None:

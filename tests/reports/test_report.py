@@ -206,7 +206,7 @@ def test_what_limits_cost_is_said() -> None:
 
 def test_names_of_panels_are_given_once() -> None:
     first = Figure("f", "", "", "", {}, ("",))
-    with pytest.raises(SettingError, match="every figure of a report must have its own name, got 'f-2' 2 times"):
+    with pytest.raises(SettingError, match="'f-2'"):
         Report("", "", (), sections=(Section("s", "", figures=(first, Figure("f-2", "", "", "", {}))),))
 
 

@@ -61,7 +61,7 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
     [
         ({}, "penalty from 1 to 50: say which one, as in 7.07"),
         ({"penalty": None}, "say which one"),
-        ({"penalti": 5.0}, "has no parameter 'penalti'; did you mean 'penalty'"),
+        ({"penalti": 5.0}, "'penalti'"),
         ({"penalty": 80.0}, "must lie in 1 to 50.* got 80"),
         ({"penalty": [1.0, 2.0]}, "one for each of the 5 rows, got 2"),
         ({"penalty": [1.0, 2.0, 3.0, 4.0, 90.0]}, "got 90"),

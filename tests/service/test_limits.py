@@ -190,10 +190,10 @@ def connected(address: str | httpx.URL) -> socket.socket:
         ({"max_members": 0}, "max_members"),
         ({"max_body_mb": 0}, "max_body_mb"),
         ({"timeout": -1}, "timeout"),
-        ({"port": 65536}, "port must lie between"),
-        ({"port": -1}, "port must lie between"),
-        ({"token": ""}, "token must be printable"),
-        ({"token": "a\nb"}, "token must be printable"),
+        ({"port": 65536}, "port"),
+        ({"port": -1}, "port"),
+        ({"token": ""}, "token"),
+        ({"token": "a\nb"}, "token"),
         ({"token": " a"}, "without spaces around it"),
         ({"host": "0.0.0.0"}, "give a token"),
         ({"host": "::"}, "give a token"),
@@ -202,8 +202,7 @@ def connected(address: str | httpx.URL) -> socket.socket:
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], words: str) -> None:
-    with pytest.raises(SettingError, match=words):
-        ServiceSettings(**settings)  # type: ignore[arg-type]
+    refuses(SettingError, words, ServiceSettings, **settings)
 
 
 def test_settings_that_can_be_keep_their_token_to_themselves() -> None:

@@ -59,7 +59,7 @@ def test_an_interruption_changes_nothing(make_replica: MakeReplica, tmp_path: Pa
 
 
 def test_epochs_must_be_a_count(make_replica: MakeReplica) -> None:
-    refuses(SettingError, "epochs must be a whole number of at least 0, got -1", asked, make_replica, -1)
+    refuses(SettingError, "epochs", asked, make_replica, -1)
 
 
 def test_a_loss_that_is_not_finite_fails(make_replica: MakeReplica) -> None:
@@ -109,8 +109,8 @@ def test_what_a_search_has_found() -> None:
     [
         ((), (), "weights and epochs must be as many, at least one, got 0 and 0"),
         ((0.5,), ((1,), (2,)), "weights and epochs must be as many, at least one, got 1 and 2"),
-        ((2.0,), ((1,),), "weights must lie in"),
-        ((0.5,), ((1, None, -3),), "epochs must be a whole number of at least 0, got -3"),
+        ((2.0,), ((1,),), "weights"),
+        ((0.5,), ((1, None, -3),), "epochs"),
     ],
 )
 def test_what_no_search_can_find(weights: tuple[float, ...], epochs: tuple[tuple[int, ...]], sentence: str) -> None:
@@ -127,7 +127,7 @@ def test_chosen_models_are_trained_on_all_rows_for_the_epochs_found(tmp_path: Pa
     )
     whole = replace(search, train=every)
     found = RefitSchedule(search.settings, (0.0, 0.6), ((2, 0), (4, None)))
-    refuses(SettingError, "ensemble must be the 2 of the search", train_on_all_rows, replace(whole, seeds=(1,)), found)
+    refuses(SettingError, "ensemble", train_on_all_rows, replace(whole, seeds=(1,)), found)
     again = train_on_all_rows(whole, found)
     assert [(each.weight, len(each.models)) for each in again] == [(0.0, 2), (0.6, 1)]
     assert [record["epoch"] for each in again for record in each.records] == [2, 0, 4]

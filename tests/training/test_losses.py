@@ -294,4 +294,4 @@ class OneNoise(ImplicitModel):
 def test_noise_without_an_axis_of_members_is_refused(make_replica: MakeReplica) -> None:
     model = OneNoise(2, 1)
     assert train([make_replica(model)], FEW)[0].status == "finished"
-    refuses(SettingError, "decision_member_count needs a model whose noise has an", train, [make_replica(model)], MANY)
+    refuses(SettingError, "decision_member_count", train, [make_replica(model)], MANY)

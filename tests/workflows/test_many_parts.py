@@ -93,7 +93,7 @@ def test_the_report_has_a_section_of_parts(folder: Path) -> None:
 
 
 def test_todays_action_must_have_all_parts(folder: Path) -> None:
-    with pytest.raises(StakesError, match=r"baseline_action must have the 3 parts .* got shape \(80,\)"):
+    with pytest.raises(StakesError, match="baseline_action"):
         evaluate_with(folder, folder.parent / "load.csv", None, None, baseline_action="did1")
 
 

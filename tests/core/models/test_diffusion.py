@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refuses
 from scipy.stats import ks_2samp
 from torch import Tensor
 
@@ -40,14 +41,12 @@ def test_schedule_equals_its_formula() -> None:
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], field: str) -> None:
-    with pytest.raises(SettingError, match=field):
-        DiffusionModel(2, 1, **settings)
+    refuses(SettingError, field, DiffusionModel, 2, 1, **settings)
 
 
 @pytest.mark.parametrize("steps", [0, -1, 101])
 def test_bad_chain_lengths_are_named(steps: int) -> None:
-    with pytest.raises(SettingError, match="steps must lie between 1 and the schedule's 100"):
-        DiffusionModel(2, 1).sample(torch.zeros(1, 2), 1, steps=steps)
+    refuses(SettingError, "steps", DiffusionModel(2, 1).sample, torch.zeros(1, 2), 1, steps=steps)
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "target", "v"])
