@@ -85,10 +85,20 @@ def _merged_claims(claims: Mapping[str, Any], before: Mapping[str, Any]) -> dict
         judged = [each[claim.identifier] for each in (before, claims) if claim.identifier in each]
         if not judged:
             continue
-        choices = {choice: record for each in judged for choice, record in each["choices"].items() if record["checks"]}
+        choices: dict[str, Any] = {}
+        for choice, record in (item for each in judged for item in each["choices"].items() if item[1]["checks"]):
+            choices[choice] = _joined(choices[choice], record) if claim.partial and choice in choices else record
         ordered = {choice: choices[choice] for choice in claim.choices if choice in choices}
         found[claim.identifier] = judged[-1] | {"choices": ordered or judged[-1]["choices"]}
     return found
+
+
+def _joined(before: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """The checks of both, of a claim that is judged on the studies that there are; those of the same name once."""
+    checks = {check["check"]: check for check in (*before["checks"], *record["checks"])}
+    verdicts = {check["check_verdict"] for check in checks.values() if check["counts"]}
+    verdict = "fails" if "fails" in verdicts else "holds" if verdicts == {"holds"} and not record["note"] else "open"
+    return {**record, "verdict": verdict, "checks": list(checks.values())}
 
 
 def _publish_summary(source: Path, target: Path) -> None:

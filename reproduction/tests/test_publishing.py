@@ -60,10 +60,12 @@ def test_what_a_folder_does_not_have_stays_published(tmp_path: Path) -> None:
     before = {
         "W1": {"choices": {"rolling": judged("open", old), "main": judged("open", old)}},
         "W4": {"choices": {"main": judged("open", old)}},
+        "T1": {"choices": {"main": judged("fails", check("frost", "fails"), check("wind", "fails"))}},
     }
     now = {
         "W1": {"choices": {"main": judged("holds", new), "debiased": judged("holds", new)}},
         "W4": {"choices": {"main": judged("open", note="no study")}},
+        "T1": {"choices": {"main": judged("holds", check("wind", "holds"))}},
     }
     rows = [{"task": "wind", "choice": "rolling", "model": "implicit"}]
     written(target, f"{frost}, wind-implicit-rolling", "one", claims=before, scores=[{"a": 1}], rivals=rows)
@@ -80,6 +82,9 @@ def test_what_a_folder_does_not_have_stays_published(tmp_path: Path) -> None:
     }
     assert shown["W1"] == [("rolling", "old"), ("main", "new"), ("debiased", "new")]
     assert shown["W4"] == [("main", "old")]
+    partial = results["claims"]["T1"]["choices"]["main"]
+    assert [each["check_verdict"] for each in partial["checks"]] == ["fails", "holds"]
+    assert partial["verdict"] == "fails"
     assert sorted(file.stem for file in (target / "figures").iterdir()) == ["one", "two"]
     assert sorted(pd.read_parquet(target / "summary.parquet")["study"]) == [frost, wind, "wind-implicit-rolling"]
     assert results["provenance"]["of an earlier run"] == f"{frost}, wind-implicit-rolling"
