@@ -33,6 +33,7 @@ def publish(source: Path, target: Path) -> None:
         return
     if (target / "results.json").exists():
         results = merged(results, json.loads((target / "results.json").read_text()))
+    results["notes"] = [note.replace(str(Path.cwd()), ".") for note in results["notes"]]  # of no one's machine
     _publish_summary(source, target)
     (target / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     _replace_figures(source, target, set(results["figures"]))
