@@ -26,7 +26,6 @@ def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytes
         "cost today",
         "The last decisions",
         "model selection on",
-        "anything to gain",
         "ddop",
     ):
         assert words in page + errors

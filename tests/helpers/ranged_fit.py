@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.tables.layout import TableLayout
+from stakes.reports.tables import Result
 from stakes.training.execution import Execution
-from stakes.workflows.fit import FitResult, run_fit
+from stakes.workflows.fit import run_fit
 from stakes.workflows.inputs import FitRequest
 
 __all__ = ["COST", "LAYOUT", "ranged_fit", "table"]
@@ -29,7 +30,7 @@ def table(rows: int = 260) -> pd.DataFrame:
 
 
 @cache
-def ranged_fit(conditioned: bool) -> tuple[Path, FitResult]:
+def ranged_fit(conditioned: bool) -> tuple[Path, Result]:
     """The folder, which is to be read only, and what the fit said."""
     home = Path(mkdtemp(prefix="stakes-ranged-"))
     table().to_csv(home / "power.csv", index=False)

@@ -96,7 +96,7 @@ def test_a_corrected_forecast_is_a_network_where_that_was_corrected(
 
 
 def test_a_line_for_each_candidate(selection: ModelSelection) -> None:
-    table = shown_selection(selection, "EUR")
+    table = shown_selection(selection, "EUR")[1]
     again = "decision, fitted again"
     titles = ["climatology", "linear", "network", "recent errors", "decision (decision weight 0.4)", again]
     assert list(table["candidate"]) == titles
@@ -115,7 +115,7 @@ def test_a_line_for_each_candidate(selection: ModelSelection) -> None:
 def test_a_correction_is_not_fitted_again() -> None:
     selection = invented_recalibration().selection
     assert selection is not None
-    assert len(selection_table(selection, "").rows) == len(shown_selection(selection)) == len(selection.candidates)
+    assert len(selection_table(selection, "").rows) == len(shown_selection(selection)[1]) == len(selection.candidates)
 
 
 def test_the_interval_that_decided_is_shown(selection: ModelSelection) -> None:
@@ -123,14 +123,14 @@ def test_the_interval_that_decided_is_shown(selection: ModelSelection) -> None:
     for bound, shown in ((12.0, "-305 [-509, 12]"), (-150.0, "-305 [-509, -101]"), (None, "-305 [-509, -101]")):
         candidate = replace(selection.candidates[1], cost=5000.0, cost_change=change, cost_bound=bound)
         told = replace(selection, candidates=(selection.candidates[0], candidate))
-        assert shown_selection(told)["change"].iloc[1] == shown
+        assert shown_selection(told)[1]["change"].iloc[1] == shown
         cell = selection_table(told, "").rows[1][3]
         assert isinstance(cell, ShownCell)
         assert (cell.text, cell.strong) == (shown, bound != 12.0)
 
 
 def test_columns_without_a_value_are_left_out(selection: ModelSelection) -> None:
-    alone = shown_selection(replace(selection, candidates=selection.candidates[:1], tested=()))
+    alone = shown_selection(replace(selection, candidates=selection.candidates[:1], tested=()))[1]
     assert list(alone.columns) == ["candidate", "validation cost", "result"]
 
 

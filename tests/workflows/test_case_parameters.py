@@ -148,7 +148,7 @@ def test_the_same_request_finds_what_was_fitted() -> None:
     )
     again = run_fit(request, folder, Execution("cpu", 1, True))
     assert again.sentences == result.sentences
-    pd.testing.assert_frame_equal(again.by_parameter, result.by_parameter)
+    pd.testing.assert_frame_equal(again.facts["by_parameter"], result.facts["by_parameter"])
 
 
 def test_a_feature_of_nothing_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:

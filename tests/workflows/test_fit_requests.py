@@ -16,10 +16,10 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.files import write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.reports.tables import Result
 from stakes.settings import to_plain
 from stakes.training.execution import Execution
 from stakes.workflows import fit
-from stakes.workflows.fit import FitResult
 from stakes.workflows.inputs import FitInputs, FitRequest
 
 COST = "imbalance:short=10,long=1,upper=20"
@@ -31,9 +31,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FitRequest, Path, dict[
     """What would have been fitted."""
     seen: list[tuple[FitRequest, Path, dict[str, Any]]] = []
 
-    def no_fit(request: FitRequest, out: Path, execution: Execution, **settings: Any) -> FitResult:
+    def no_fit(request: FitRequest, out: Path, execution: Execution, **settings: Any) -> Result:
         seen.append((request, out, {"execution": execution, **settings}))
-        return FitResult(out, pd.DataFrame({"metric": ["cost"], "value": [1.5]}), ("A sentence.",), 0.3, "EUR")
+        table = pd.DataFrame({"metric": ["cost"], "value": [1.5]})
+        return Result(
+            out,
+            "EUR",
+            ("A sentence.",),
+            (("costs in EUR", table),),
+            {"decision_weight": 0.3, "candidate": None, "selection": None, "evaluation": table},
+        )
 
     monkeypatch.setattr(fit, "run_fit", no_fit)
     return seen

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from stakes.data.tables.files import csv_text, without_noise, write_table
 from stakes.errors import SettingError, short_line
 from stakes.json_values import json_value
 from stakes.text import number_text
+
+if TYPE_CHECKING:
+    from stakes.reports.tables import Result
 
 TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 """How the names of files end that tables are written to."""
@@ -71,22 +74,7 @@ def print_table(table: pd.DataFrame, title: str = "") -> None:
     print_text("\n".join([title, *rows] if title else rows))
 
 
-class Result(Protocol):
-    """What a fit or a backtest returns."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def tables(self) -> Sequence[tuple[str, pd.DataFrame]]: ...
-
-    @property
-    def sentences(self) -> Sequence[str]: ...
-
-    def record(self) -> Mapping[str, Any]: ...
-
-
-def print_fit(result: Result, as_json: bool) -> None:
+def print_fit(result: "Result", as_json: bool) -> None:
     """Write the tables of a fit or a backtest with their titles, its sentences and its folder."""
     if as_json:
         print_json(result.record())

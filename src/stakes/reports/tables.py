@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,8 +17,21 @@ from stakes.reports.comparison import Comparison
 from stakes.reports.page import Cell, Column, ShownCell, Table
 from stakes.text import amount_text, count_text, fixed_text, shared_decimals, signed_interval_text
 
-CHANGES = "changes against the candidate selected before, 95 % intervals, upper ends with all steps tested together"
-"""What the changes in `shown_selection` are."""
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a fit, a recalibration or a backtest leaves, for a terminal and for machines."""
+
+    folder: Path  # where it was made
+    unit: str  # of the cost
+    sentences: tuple[str, ...]  # what to know about it
+    tables: tuple[tuple[str, pd.DataFrame], ...]  # what people are shown, each with its title
+    facts: Mapping[str, Any]  # what machines are told besides
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        return {"folder": str(self.folder), "unit": self.unit, "sentences": list(self.sentences), **self.facts}
+
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
@@ -56,8 +71,8 @@ def selection_table(selection: ModelSelection, unit: str) -> Table:
     return Table("selection", "Every candidate", columns, tuple(rows), note)
 
 
-def shown_selection(selection: ModelSelection, unit: str = "") -> pd.DataFrame:
-    """One line per candidate, for a terminal."""
+def shown_selection(selection: ModelSelection, unit: str = "") -> tuple[str, pd.DataFrame]:
+    """A title, and one line per candidate, for a terminal."""
     costs = f" ({unit})" if unit else ""
     lines: list[dict[str, Any]] = []
     for candidate, change, score, test_cost in _judged(selection):
@@ -75,7 +90,12 @@ def shown_selection(selection: ModelSelection, unit: str = "") -> pd.DataFrame:
     if (again := _fitted_again(selection)) is not None:
         lines.append({"candidate": again[0], f"test cost{costs}": again[2], "result": again[1]})
     table = pd.DataFrame(lines)
-    return table.loc[:, table.notna().any()]
+    which = "past" if selection.corrects else "validation"
+    title = (
+        f"model selection on {selection.cases:,} {which} cases: changes against the candidate selected before, "
+        "95 % intervals, upper ends with all steps tested together"
+    )
+    return title, table.loc[:, table.notna().any()]
 
 
 def _judged(

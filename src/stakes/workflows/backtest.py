@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from stakes.json_values import json_value
 from stakes.reports.comparison import Comparison, comparison_of_backtest
 from stakes.reports.report import REPORT, write_comparison
 from stakes.reports.sentences import cost_sentences, headline, warning_sentences
+from stakes.reports.tables import Result
 from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.progress import StatusLines
@@ -45,27 +46,7 @@ _FITTED, _WEIGHT, _CANDIDATE = "fitted_cases", "decision_weight", "candidate"  #
 _RIVALS = ("weight_0", "climatology", "today")
 
 
-@dataclass(frozen=True, eq=False)
-class Backtest:
-    """What a backtest leaves."""
-
-    folder: Path  # where it was made
-    table: pd.DataFrame  # one row per origin and one for all
-    unit: str  # of the cost
-    sentences: tuple[str, ...]  # what all origins say together
-
-    @property
-    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
-        """What people are shown, with its title."""
-        title = f"mean costs{f' in {self.unit}' if self.unit else ''}; changes with their 95 % intervals"
-        return ((title, self.table[[name for name in _SHOWN if name in self.table]]),)
-
-    def record(self) -> dict[str, Any]:
-        """For machines."""
-        return {"folder": str(self.folder), "unit": self.unit, "sentences": self.sentences, "origins": self.table}
-
-
-def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
+def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Result:
     """Fit before each origin and judge after it; a second call goes on with the origins that are not done."""
     require_count("origins", origins)
     inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
@@ -85,8 +66,10 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
         table = _summary(parts, inputs)
         comparison = _comparison(pd.concat(parts, ignore_index=True), table, inputs, record)
         told = (headline(comparison), *warning_sentences(comparison), cost_sentences(comparison))
-        result = Backtest(out, table, inputs.spec.unit, (*told, f"Report: {out / REPORT}"))
-        write_table(result.table, out / _TABLE)
+        unit, shown = inputs.spec.unit, table[[name for name in _SHOWN if name in table]]
+        title = f"mean costs{f' in {unit}' if unit else ''}; changes with their 95 % intervals"
+        result = Result(out, unit, (*told, f"Report: {out / REPORT}"), ((title, shown),), {"origins": table})
+        write_table(table, out / _TABLE)
         write_atomically(out / _RESULTS, f"{json.dumps(json_value(result.record()), allow_nan=False)}\n".encode())
         write_comparison(comparison, out)
     return result

@@ -13,8 +13,9 @@ from stakes.artifacts.folder import read_judged
 from stakes.data.records import load_record
 from stakes.data.tables.files import write_table
 from stakes.data.tables.layout import TableLayout
+from stakes.reports.tables import Result
 from stakes.training.execution import Execution
-from stakes.workflows.fit import FitResult, run_fit
+from stakes.workflows.fit import run_fit
 from stakes.workflows.inputs import FitRequest
 
 _MEMBERS = 200
@@ -163,7 +164,7 @@ class DemoResult:
     """What an example has to show."""
 
     example: Example  # the example
-    fit: FitResult  # what its fit left
+    fit: Result  # what its fit left
     decisions: pd.DataFrame  # the last decisions, what happened and what they cost
 
     def record(self) -> dict[str, Any]:
@@ -178,11 +179,11 @@ def run_example(example: Example, out: Path, execution: Execution, epochs: int |
     return DemoResult(example, fit, _last_decisions(fit))
 
 
-def _last_decisions(fit: FitResult) -> pd.DataFrame:
+def _last_decisions(fit: Result) -> pd.DataFrame:
     """What was decided, what happened and what it cost, at the end of the test cases."""
     judged = read_judged(fit.folder).iloc[-_LAST:]
     columns: dict[str, Any] = {name: judged[name].to_numpy() for name in ("time", "outcome")}
-    weights = {"": fit.decision_weight} | ({"weight_0_": 0.0} if "weight_0_cost" in judged else {})
+    weights = {"": fit.facts["decision_weight"]} | ({"weight_0_": 0.0} if "weight_0_cost" in judged else {})
     for start, weight in sorted(weights.items(), reverse=True):
         of_weight = f", weight {weight:g}" if len(weights) > 1 else ""
         names = [name for name in judged if name == f"{start}cost" or str(name).startswith(f"{start}action")]

@@ -3,9 +3,9 @@
 import platform
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,6 @@ from stakes.data.tables.layout import TableCases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.case_metrics import WorthAtValue, summary_table
 from stakes.evaluation.intervals import block_length, paired_difference
-from stakes.evaluation.selection import ModelSelection
 from stakes.files import locked, write_json
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
@@ -46,15 +45,12 @@ from stakes.reports.sentences import (
     warning_sentences,
     weight_sentences,
 )
-from stakes.reports.tables import CHANGES, shown_selection
+from stakes.reports.tables import Result, shown_selection
 from stakes.settings import to_plain
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.training.progress import StatusLines
 from stakes.workflows.evaluate import judge_by_parameter, judge_forecast, newer_sentence
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
-
-if TYPE_CHECKING:
-    from stakes.workflows.recalibrate import RecalibrateResult
 
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
@@ -64,45 +60,7 @@ _CHECKPOINTS, _SERVICE_CHECKPOINTS = "checkpoints", "checkpoints/service"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
 
-@dataclass(frozen=True, eq=False)
-class FitResult:
-    """What a fit leaves."""
-
-    folder: Path  # where it was made
-    table: pd.DataFrame  # what it was worth on the test cases, one row per metric
-    sentences: tuple[str, ...]  # what to know about it
-    decision_weight: float | None  # the selected weight; None where nothing was trained
-    unit: str = ""  # of the cost
-    selection: ModelSelection | None = None  # what each candidate was worth; None without model selection
-    by_parameter: pd.DataFrame | None = None
-
-    @property
-    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
-        """What people are shown, each with its title."""
-        judged = (f"costs in {self.unit}" if self.unit else "", self.table)
-        many = (
-            () if self.by_parameter is None else (("all test cases, for one decision maker each", self.by_parameter),)
-        )
-        if self.selection is None:
-            return (judged, *many)
-        title = f"model selection on {self.selection.cases:,} validation cases: {CHANGES}"
-        return ((title, shown_selection(self.selection, self.unit)), judged, *many)
-
-    def record(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "folder": str(self.folder),
-            "decision_weight": self.decision_weight,
-            "candidate": None if self.selection is None else self.selection.selected.name,
-            "unit": self.unit,
-            "sentences": list(self.sentences),
-            "selection": None if self.selection is None else self.selection.record(),
-            "evaluation": without_noise(self.table),
-            **({} if self.by_parameter is None else {"by_parameter": without_noise(self.by_parameter)}),
-        }
-
-
-def run_fit(request: FitRequest, out: Path, execution: Execution) -> FitResult:
+def run_fit(request: FitRequest, out: Path, execution: Execution) -> Result:
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
     inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
     record = request_record(request, inputs.spec, inputs.sha256)
@@ -118,7 +76,7 @@ def run_fit(request: FitRequest, out: Path, execution: Execution) -> FitResult:
         return _fit(inputs, out, execution, say)
 
 
-def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> FitResult:
+def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> Result:
     cases, test = inputs.split
     forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
@@ -154,7 +112,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -
     return _finished(inputs, out, about, comparison, forecaster)
 
 
-def _kept(inputs: FitInputs, out: Path) -> FitResult:
+def _kept(inputs: FitInputs, out: Path) -> Result:
     """What a finished fit said."""
     bundle = load_bundle(out, cost=inputs.cost)
     comparison = comparison_of_bundle(bundle, out) if bundle.known.metrics else None
@@ -163,7 +121,7 @@ def _kept(inputs: FitInputs, out: Path) -> FitResult:
 
 def _finished(
     inputs: FitInputs, out: Path, about: AboutFit, comparison: Comparison | None, forecaster: DecisionAwareForecaster
-) -> FitResult:
+) -> Result:
     """What is left to do once the bundle is saved, and what the fit says."""
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = read_manifest(out).files
@@ -173,9 +131,19 @@ def _finished(
         record_file(out, *fresh)
     if comparison is not None and not (out / REPORT).exists():
         write_comparison(comparison, out)
-    said, weight, unit = _sentences(about, comparison, out), forecaster.decision_weight_, inputs.spec.unit
+    unit, selection, metrics = inputs.spec.unit, forecaster.selection_, summary_table(about.metrics)
     by_parameter = _by_parameter(inputs, about)
-    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.selection_, by_parameter)
+    many = () if by_parameter is None else (("all test cases, for one decision maker each", by_parameter),)
+    selected = () if selection is None else (shown_selection(selection, unit),)
+    facts = {
+        "decision_weight": forecaster.decision_weight_,
+        "candidate": None if selection is None else selection.selected.name,
+        "selection": None if selection is None else selection.record(),
+        "evaluation": without_noise(metrics),
+        **({} if by_parameter is None else {"by_parameter": without_noise(by_parameter)}),
+    }
+    tables = (*selected, (f"costs in {unit}" if unit else "", metrics), *many)
+    return Result(out, unit, _sentences(about, comparison, out), tables, facts)
 
 
 def _by_parameter(inputs: FitInputs, about: AboutFit) -> pd.DataFrame | None:
@@ -266,7 +234,7 @@ def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tup
 _NOT_COMPARED = "The old forecast and the new one are not compared"
 
 
-def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> FitResult:
+def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> Result:
     """Fit again, to new data, what was asked for before, and compare both on cases that neither has seen."""
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
@@ -283,9 +251,9 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
     return replace(result, sentences=(*result.sentences, sentence))
 
 
-def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
+def _compared(folder: Path, request: FitRequest, result: Result) -> str:
     """What both cost on those test cases of the new fit that are newer than the old one."""
-    if not (result.folder / JUDGED_CASES).is_file() or result.decision_weight is None:
+    if not (result.folder / JUDGED_CASES).is_file() or result.facts["decision_weight"] is None:
         return f"{_NOT_COMPARED}: no case was kept to judge by."
     old = load_bundle(folder, cost=None if request.cost is None else CostSpec.given(request.cost))
     fitted, judged = old.known.fitted, read_judged(result.folder)
@@ -313,7 +281,7 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
 
 def refit_with(
     folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: Execution
-) -> "FitResult | RecalibrateResult":
+) -> Result:
     """The same again, with newer data."""
     if (kind := read_manifest(folder).kind) == "panel":
         raise SettingError(f"{folder} holds a fit of many series: fit it anew with `stakes fit --series`")

@@ -21,6 +21,7 @@ from stakes.files import content_digest, locked
 from stakes.forecasting.panel_forecaster import PanelEvaluation, PanelForecaster, group_columns
 from stakes.forecasting.panels import PanelSettings
 from stakes.reports.panel import write_panel_report
+from stakes.reports.tables import Result
 from stakes.settings import to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.progress import StatusLines
@@ -40,33 +41,7 @@ class PanelRequest:
     hold_test: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class PanelResult:
-    """What a fit of a panel leaves."""
-
-    folder: Path
-    evaluation: PanelEvaluation
-    sentences: tuple[str, ...]
-    candidates: pd.DataFrame
-
-    @property
-    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
-        """What people are shown, each with its title."""
-        unit = f"costs of a case in {self.evaluation.unit}" if self.evaluation.unit else "costs of a case"
-        return ("model selection on validation cases", self.candidates), (unit, self.evaluation.table)
-
-    def record(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "folder": str(self.folder),
-            "unit": self.evaluation.unit,
-            "sentences": list(self.sentences),
-            "selection": self.candidates,
-            "evaluation": self.evaluation.table,
-        }
-
-
-def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> PanelResult:
+def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Result:
     """Fit, judge and report."""
     say = StatusLines(quiet)
     settings = {each.name: getattr(request.settings, each.name) for each in fields(PanelSettings)}
@@ -106,7 +81,10 @@ def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Pane
         record_file(out, *(f"{EVALUATION}/{path.name}" for path in sorted(folder.iterdir())), "report.html")
     rows = [(each.name, each.cost, *(each.change or ())) for each in fitted.state.candidates]
     candidates = pd.DataFrame(rows, columns=["candidate", "cost", "more than the selected", "low", "high"])
-    return PanelResult(out, evaluation, (*sentences, f"Report: {out / 'report.html'}"), candidates)
+    title = f"costs of a case in {evaluation.unit}" if evaluation.unit else "costs of a case"
+    tables = ("model selection on validation cases", candidates), (title, evaluation.table)
+    facts = {"selection": candidates, "evaluation": evaluation.table}
+    return Result(out, evaluation.unit, (*sentences, f"Report: {out / 'report.html'}"), tables, facts)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from stakes.artifacts.folder import DataFingerprint, FittedSpan, is_saved, read_manifest
@@ -27,7 +25,6 @@ from stakes.evaluation.case_metrics import (
     todays_notes,
 )
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.selection import ModelSelection
 from stakes.files import content_digest
 from stakes.forecasting.correction_candidates import past_parts
 from stakes.forecasting.decisions import untrained_decision
@@ -36,7 +33,7 @@ from stakes.forecasting.recalibrator import Recalibrator
 from stakes.reports.comparison import Comparison, comparison_of_recalibration
 from stakes.reports.report import write_comparison
 from stakes.reports.sentences import cost_sentences, headline, risk_sentences, selection_sentences, warning_sentences
-from stakes.reports.tables import CHANGES, shown_selection
+from stakes.reports.tables import Result, shown_selection
 from stakes.text import count_text, number_text
 from stakes.training.progress import StatusLines
 from stakes.workflows.evaluate import newer_sentence
@@ -59,39 +56,7 @@ class RecalibrateRequest:
         return (self.past,) if self.forecasts is None else (self.past, self.forecasts)
 
 
-@dataclass(frozen=True, eq=False)
-class RecalibrateResult:
-    """What a recalibration leaves."""
-
-    folder: Path  # where it was made
-    recalibration: Recalibration  # the corrected forecast
-    sentences: tuple[str, ...]  # what to know about it
-
-    @property
-    def selection(self) -> ModelSelection:
-        """What each candidate was worth."""
-        return self.recalibration.selection
-
-    @property
-    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
-        """What people are shown, each with its title."""
-        title = f"model selection on {self.selection.cases:,} past cases: {CHANGES}"
-        return ((title, shown_selection(self.selection, self.recalibration.cost_spec.unit)),)
-
-    def record(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "folder": str(self.folder),
-            "candidate": self.selection.selected.name,
-            "unit": self.recalibration.cost_spec.unit,
-            "sentences": list(self.sentences),
-            "selection": self.selection.record(),
-        }
-
-
-def run_recalibrate(
-    request: RecalibrateRequest, out: Path, *, force: bool = False, quiet: bool = False
-) -> RecalibrateResult:
+def run_recalibrate(request: RecalibrateRequest, out: Path, *, force: bool = False, quiet: bool = False) -> Result:
     """Learn from past forecasts, judge, and write the folder; nothing is written where anything goes wrong."""
     return _made(request, out, force, quiet)[0]
 
@@ -104,7 +69,7 @@ def recalibrate_again(
     forecasts: Path | None = None,
     cost: str | None = None,
     quiet: bool = False,
-) -> RecalibrateResult:
+) -> Result:
     """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned."""
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old one")
@@ -112,9 +77,9 @@ def recalibrate_again(
     require_same_files(old, folder, forecasts)
     words = cost_again(old.cost_spec, None) if cost is None else cost
     request = RecalibrateRequest(past, words, old.layout, forecasts, old.about.settings)
-    result, given = _made(request, out, False, quiet)
+    result, made, given = _made(request, out, False, quiet)
     try:
-        sentence = _compared(old, result, given)
+        sentence = _compared(old, made, given)
     except StakesError as error:
         sentence = f"{_NOT_COMPARED}: {error}."
     return replace(result, sentences=(*result.sentences, sentence))
@@ -131,7 +96,9 @@ def require_same_files(opened: Recalibration, folder: Path, forecasts: Path | No
 _NOT_COMPARED = "The old correction and the new one are not compared"
 
 
-def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> tuple[RecalibrateResult, ForecastSet]:
+def _made(
+    request: RecalibrateRequest, out: Path, force: bool, quiet: bool
+) -> tuple[Result, Recalibration, ForecastSet]:
     _require_free(out, force)
     say = StatusLines(quiet)
     spec = CostSpec.given(request.cost)
@@ -170,7 +137,9 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     recalibration = replace(recalibration, about=about)
     save_recalibration(out, recalibration)
     sentences = (*_worth(comparison, out), *selection_sentences(recalibrator.selection_), *new_notes)
-    return RecalibrateResult(out, recalibration, sentences), given
+    facts = {"candidate": recalibration.selection.selected.name, "selection": recalibration.selection.record()}
+    tables = (shown_selection(recalibration.selection, spec.unit),)
+    return Result(out, spec.unit, sentences, tables, facts), recalibration, given
 
 
 def _form(given: ForecastSet, layout: ForecastLayout) -> str:
@@ -217,9 +186,9 @@ def _span(given: ForecastSet) -> FittedSpan:
     return FittedSpan(len(given), str(given.times.min()), str(given.times.max()))
 
 
-def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet) -> str:
+def _compared(old: Recalibration, made: Recalibration, given: ForecastSet) -> str:
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
-    judged, last = result.recalibration.judged, old.about.fitted.last
+    judged, last = made.judged, old.about.fitted.last
     if judged is None or judged.times is None or last is None:
         return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
     newer = np.flatnonzero(judged.times > np.datetime64(last))
@@ -229,4 +198,4 @@ def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet)
     paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
     new = judged.values("cost", "corrected")[newer]
     change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))
-    return newer_sentence("correction", "one", new, paid, change, result.recalibration.cost_spec.unit)
+    return newer_sentence("correction", "one", new, paid, change, made.cost_spec.unit)
