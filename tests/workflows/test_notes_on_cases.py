@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from stakes.artifacts.fits import AboutFit
 from stakes.artifacts.folder import DataFingerprint, FittedSpan
 from stakes.data.tables.layout import TableLayout
-from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
+from stakes.workflows.decide import part_of_fit_notes
 
 ROWS = TableLayout(("y",), ("a",))
 SHA256 = "0" * 64
@@ -38,29 +37,3 @@ def test_times_of_the_fit_in_another_table() -> None:
     known = replace(about([1.0, 2.0], 2), fitted=FittedSpan(2, "2019-01-01T00:00:00", str(times[1])))
     assert part_of_fit_notes(known, cases, None)[0].startswith("2 of 5 cases lie in the time of the fit, 2019-01-01T")
     assert "2 of 5 cases were part of the fit" in part_of_fit_notes(known, cases, SHA256)[0]
-
-
-def test_facts_that_are_missing_raise_no_doubt() -> None:
-    known = about([30.0, 90.0], 2)
-    del known.quality.columns["a"]["max"]
-    assert unlike_fit_notes(known, ROWS, ROWS.cases(table([0.05, 0.08])).quality) == ()
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "said"),
-    [
-        ([30.0, 90.0], [31.0, 260.0], ""),
-        ([30.0, 90.0], [31.0, 0.05], ""),
-        ([30.0, 90.0], [0.05, 0.08], "a: 0.05 where the fit saw 30 to 90: another unit?"),
-        ([-90.0, -30.0], [-0.05, -0.08], "a: -0.05 where the fit saw -90 to -30: another unit?"),
-        ([30.0, 90.0], [31.0, 30000.0], "a: 30,000 where the fit saw 30 to 90: another unit?"),
-        ([250.0, 310.0], [-20.0, 30.0], "a: -20 where the fit saw 250 to 310: another unit?"),
-        ([1.0, 2.0], [-500.0, 300.0], "a: -500 where the fit saw 1 to 2: another unit?"),
-        ([3.0, 3.0], [3.0, 3.0], ""),
-        ([3.0, 3.0], [3.0, 4.0], "a: 4 where the fit saw 3 to 3: another unit?"),
-    ],
-)
-def test_columns_far_from_those_of_the_fit(before: list[float], now: list[float], said: str) -> None:
-    quality = ROWS.cases(table(now)).quality
-    assert unlike_fit_notes(about(before, 2), ROWS, quality) == ((said,) if said else ())
-    assert unlike_fit_notes(AboutFit(), ROWS, quality) == ()

@@ -24,8 +24,9 @@ from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.data.forecasts.reading import forecasts_in_table, members_of
 from stakes.data.forecasts.tables import ForecastValues
+from stakes.data.tables.columns import zone_notes
 from stakes.data.tables.files import parse_delimited
-from stakes.data.tables.layout import TableLayout
+from stakes.data.tables.layout import TableLayout, left_out_notes
 from stakes.data.tables.time_axis import to_utc
 from stakes.errors import SettingError, StakesError, did_you_mean, listed
 from stakes.evaluation.selection import candidate_title
@@ -39,7 +40,7 @@ from stakes.service.schemas import RequestError, naming_field
 from stakes.service.server import ServiceSettings
 from stakes.settings import shown
 from stakes.text import number_text
-from stakes.workflows.decide import decidable_rows, table_notes
+from stakes.workflows.decide import decidable_rows
 
 Floats = NDArray[np.float64]
 PostedMembers = Sequence[float] | Sequence[Sequence[float]]
@@ -337,7 +338,7 @@ class FitSource(ForecastSource):
             rows = decidable_rows(forecast.forecast.inputs, self.known, self.layout, table)
         require_rows("csv", len(rows.features), self.settings)
         count, beside = self._count(forecast, None), rows.beside(forecast.forecast)
-        told = table_notes(self.known, self.layout, table, rows.quality)
+        told = (*zone_notes(table, self.layout.time), *left_out_notes(rows.quality))
         return DrawnTable(
             forecast.name,
             count,

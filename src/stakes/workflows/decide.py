@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 _OF_REDUCTION = ("members", "weights", "energy_distance")
-_RANGES = 3.0  # so many times the range of a column away from it is far
-_SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
 
 
 def part_of_fit_notes(known: "AboutFit", cases: TableCases, sha256: str | None) -> tuple[str, ...]:
@@ -65,35 +63,6 @@ def overlap_notes(fitted: "FittedSpan", times: Times | None, cases: int, same: b
         f"{count} of {cases} cases lie in the time of the fit, {fitted.first} to {fitted.last}; what they "
         "cost says little about new cases if they were part of the fit",
     )
-
-
-def unlike_fit_notes(known: "AboutFit", layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
-    """A sentence for each column of features with values far from those of the fit, as in another unit."""
-    before = {} if known.quality is None else known.quality.columns
-    doubts = (
-        _doubt(name, before[name], quality.columns[name])
-        for name in dict.fromkeys((*layout.features, *layout.known))
-        if all({"min", "max"} <= facts.get(name, {}).keys() for facts in (before, quality.columns))
-    )
-    return tuple(filter(None, doubts))
-
-
-def _doubt(name: str, before: Mapping[str, float], now: Mapping[str, float]) -> str:
-    low, high = before["min"], before["max"]
-    far = _RANGES * (high - low)
-    if now["max"] - high > max(far, low - now["min"]) or _smaller(-high, -now["min"]):
-        value = now["max"]
-    elif low - now["min"] > far or _smaller(low, now["max"]):
-        value = now["min"]
-    else:
-        return ""
-    value_text, low_text, high_text = (number_text(each, 6) for each in (value, low, high))
-    return f"{name}: {value_text} where the fit saw {low_text} to {high_text}: another unit?"
-
-
-def _smaller(least: float, most: float) -> bool:
-    """Whether numbers up to `most` are small beside those from `least` on, all of one sign."""
-    return least > 0 and most < _SHARE * least
 
 
 Floats = NDArray[np.float64]
@@ -310,20 +279,12 @@ def decide_fit(
     words = bundle.cost_spec.outcome_notes(price, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *words,
-        *table_notes(bundle.known, layout, table, rows.quality),
+        *zone_notes(table, layout.time),
+        *left_out_notes(rows.quality),
         *outside_notes(beside),
         *decision_notes(price, decided, members),
     )
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
-
-
-def table_notes(known: "AboutFit", layout: TableLayout, table: pd.DataFrame, quality: DataQuality) -> tuple[str, ...]:
-    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values."""
-    return (
-        *zone_notes(table, layout.time),
-        *left_out_notes(quality),
-        *unlike_fit_notes(known, layout, quality),
-    )
 
 
 def decide_members(

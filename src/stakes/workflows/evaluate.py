@@ -41,7 +41,7 @@ from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
-from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost, unlike_fit_notes
+from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import Bundle
@@ -258,7 +258,6 @@ def evaluate_fit(
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),
         *part_of_fit_notes(bundle.known, cases, sha256),
-        *unlike_fit_notes(bundle.known, layout, cases.quality),
         *todays_notes(cost_of_fit, cases.today, len(layout.targets)),
         *outside_notes(outside),
     )

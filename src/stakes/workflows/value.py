@@ -16,6 +16,7 @@ from stakes.errors import CostError, SettingError, TableError
 from stakes.evaluation.case_metrics import hindsight_note
 from stakes.evaluation.value import POINTS, ValueCurve, value_curve
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
+from stakes.forecasting.input_range import outside_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ def value_of_fit(
 ) -> Value:
     """The value of a fit's forecast, and of weight 0 where there is one beside it, on a table with outcomes."""
     from stakes.artifacts.fits import load_bundle
-    from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
+    from stakes.workflows.decide import part_of_fit_notes
 
     bundle, table = load_bundle(folder, cost=spec), read_table(data, **csv)
     layout, forecast = bundle.layout_of(folder), bundle.forecast
@@ -91,7 +92,7 @@ def value_of_fit(
         sets["weight 0"] = _drawn(forecast, features, "baseline")
     curve = _curve(sets, cases.outcome.numpy(), spec, points, block, cases.times, None)
     notes = (*bundle.notes, *left_out_notes(cases.quality), *part_of_fit_notes(bundle.known, cases, None))
-    return Value(curve, spec, (*notes, *unlike_fit_notes(bundle.known, layout, cases.quality), hindsight_note(False)))
+    return Value(curve, spec, (*notes, *outside_notes(forecast.outside(features)), hindsight_note(False)))
 
 
 def _drawn(forecast: FittedForecast, features: Any, which: Which) -> ForecastSet:
