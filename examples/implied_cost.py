@@ -31,7 +31,8 @@ with stakes.plots.style():
         ax.plot([each.low, each.high], [place, place], color="C0", linewidth=6, alpha=0.4)
         ax.plot(each.value, place, "oC0", markersize=7)
         words = f"{each.value:.1f} times one left over"
-        ax.annotate(words, (each.value, place), (0, 9), textcoords="offset points", ha="center")
+        look = {"ha": "center", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+        ax.annotate(words, (each.value, place), (0, 9), textcoords="offset points", **look)
     ax.set(xscale="log", xlim=(0.1, 30), ylim=(2.6, -0.6), title="What is a missing loaf worth to each baker?")
     ax.set_xticks([0.1, 0.3, 1, 3, 10, 30], ["0.1", "0.3", "1", "3", "10", "30"])
     ax.set_yticks([0, 1, 2], list(implied))

@@ -26,6 +26,6 @@ solution
 mean = members.mean()
 with stakes.plots.style():
     ax = stakes.plots.plot_decision(cost, members, unit="EUR", action_unit="loaves")
-    ax.axvline(mean, color="black", linestyle=":", linewidth=0.9)
+    ax.axvline(mean, ymax=0.88, color="black", linestyle=":", linewidth=0.9)
     ax.annotate(f"mean\n{mean:.0f}", (mean, 0.7), (4, 0), ("data", "axes fraction"), "offset points")
     ax.set(title="Bake more than you expect to sell", xlabel="loaves baked", ylabel="expected cost (EUR)")

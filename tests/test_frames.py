@@ -25,8 +25,14 @@ def test_a_solution_has_a_row_for_each_case_and_a_column_for_each_part() -> None
     assert len(single) == 1
 
 
-def test_a_notebook_shows_ten_rows_under_a_line_about_all() -> None:
-    shown = stakes.solve_action(NEWSVENDOR, torch.tensor(MEMBERS)[..., None])._repr_html_()
+def test_ten_rows_are_shown_under_a_line_about_all() -> None:
+    solution = stakes.solve_action(NEWSVENDOR, torch.tensor(MEMBERS)[..., None])
+    printed, shown = repr(solution).splitlines(), solution._repr_html_()
+    assert (printed[0], len(printed), printed[-1]) == (
+        "80 best actions, all certified",
+        13,
+        "10 of 80 rows; to_frame() has all.",
+    )
     assert shown.startswith("<p>80 best actions, all certified</p><table")
     assert "10 of 80 rows" in shown
     assert shown.count("<tr") == 11

@@ -75,7 +75,9 @@ def shorter(block: Block) -> str:
 def test_settings_of_a_page_are_valid(page: Path) -> None:
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
-        if "decide" in table:
+        if "project" in table:
+            assert table["project"]["entry-points"].keys() == {"stakes.costs"}
+        elif "decide" in table:
             units = ("unit", "action_unit")
             assert program_of({key: value for key, value in table.items() if key not in units}).decide
         else:

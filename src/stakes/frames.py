@@ -15,14 +15,15 @@ _SHOWN = 10  # rows in a notebook
 
 
 class Tabular:
-    """A result with a `to_frame()`, which notebooks show as a table below a line about it."""
+    """A result with a `to_frame()`, which is shown as a table below a line about it, in notebooks and where printed."""
 
     @property
     def _headline(self) -> str:
         """One line about all of it."""
         return ""
 
-    def _repr_html_(self) -> str:
+    def _shown(self) -> tuple[DataFrame, str]:
+        """The first rows as text, and a line about the others."""
         table: DataFrame = self.to_frame()  # type: ignore[attr-defined]
         shown = table.head(_SHOWN).replace("", None).dropna(axis=1, how="all")
         for mean in [mean for mean in shown if f"{mean}_low" in shown and f"{mean}_high" in shown]:
@@ -31,11 +32,24 @@ class Tabular:
         for name, values in shown.items():
             if values.dtype.kind == "f":
                 shown[name] = column_texts(values.tolist())
-        several = len(table) > len(shown)
-        more = f"<p>{len(shown)} of {len(table):,} rows; <code>to_frame()</code> has all.</p>" if several else ""
-        above = f"<p>{escape(self._headline)}</p>" if self._headline else ""
-        numbered = shown.index.nlevels > 1 or shown.index.name is not None
-        return above + shown.to_html(index=numbered, index_names=False, border=0, na_rep="") + more
+        more = f"{len(shown)} of {len(table):,} rows; to_frame() has all." if len(table) > len(shown) else ""
+        return shown, more
+
+    def __repr__(self) -> str:
+        shown, more = self._shown()
+        return "\n".join(
+            filter(None, (self._headline, shown.to_string(index=_numbered(shown), index_names=False, na_rep=""), more))
+        )
+
+    def _repr_html_(self) -> str:
+        shown, more = self._shown()
+        above, below = (f"<p>{escape(words)}</p>" if words else "" for words in (self._headline, more))
+        return above + shown.to_html(index=_numbered(shown), index_names=False, border=0, na_rep="") + below
+
+
+def _numbered(table: DataFrame) -> bool:
+    """Whether the labels of the rows say something."""
+    return table.index.nlevels > 1 or table.index.name is not None
 
 
 def frame_of_cases(values: Mapping[str, Any], batch: tuple[int, ...]) -> DataFrame:

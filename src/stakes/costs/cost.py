@@ -51,7 +51,7 @@ class Cost(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ActionSolution(Tabular):
     """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
 

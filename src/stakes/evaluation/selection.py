@@ -63,7 +63,7 @@ class FrontierPoint:
         return _proven(self.cost_change, self.cost_bound)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Frontier(Tabular):
     """What every decision weight costs and scores, and which one to take."""
 
@@ -398,7 +398,7 @@ class TestedCandidate:
     cost_change: Difference
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelSelection(Tabular):
     """All candidates that were tried, in order."""
 

@@ -37,7 +37,7 @@ _NOTHING = 1e-9  # of the size of the costs: where climatology costs no more tha
 CLIMATOLOGY = "climatology"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ValueCurve(Tabular):
     """What forecasts are worth at each of K values of a cost parameter, on the same cases.
 

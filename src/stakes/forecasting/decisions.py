@@ -51,7 +51,7 @@ _REASONS = {  # by status
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decisions(Tabular):
     """The best actions of n forecasts, what they are expected to cost, and which of them are certified."""
 

@@ -66,7 +66,7 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
     return PanelLayout(**layout, parameters=parameters).resolved(names)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PanelEvaluation(Tabular):
     """What decisions were worth on cases whose outcomes are known."""
 
