@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.actions.solve import solve_action as solve_action
     from stakes.artifacts.fits import load_bundle as load_bundle
     from stakes.artifacts.fits import save_bundle as save_bundle
+    from stakes.artifacts.panels import load_panel as load_panel
+    from stakes.artifacts.panels import save_panel as save_panel
     from stakes.costs.cost import ActionSolution as ActionSolution
     from stakes.costs.cost import Cost as Cost
     from stakes.costs.parameter_range import ParameterRange as ParameterRange

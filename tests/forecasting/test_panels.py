@@ -1,5 +1,6 @@
 """Many series in one long table: from the table to a decision for each, in Python and by the commands."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pyarrow as pa
 import pytest
 from refusals import refuses
 
-from stakes import PanelForecaster
-from stakes.artifacts.panels import load_panel
-from stakes.cli import main
+from stakes import PanelForecaster, load_panel, save_panel
+from stakes.cli import ALARM, main
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.panels import Panel, PanelLayout
 from stakes.errors import CostError, SettingError, StakesError, TableError
@@ -66,7 +66,7 @@ def _layout(**others: Any) -> PanelLayout:
 
 def _cases(table: pd.DataFrame, **others: Any) -> tuple[Panel, Any]:
     panel = Panel.read(table, _layout(**others))
-    return panel, panel.cases(slice(0, panel.count), panel.scale(), 0, panel.last + 1)
+    return panel, panel.cases(panel.scale(), 0, panel.last + 1)
 
 
 def test_features_are_those_of_pandas() -> None:
@@ -93,7 +93,7 @@ def test_nothing_that_is_reported_after_the_issue_time_is_seen() -> None:
     panel, after = _cases(changed, leads=(48.0,), reported_after=24.0, lags=(24.0, 144.0))
     scale = Panel.read(table, panel.layout).scale()
     seen = panel.times(before.step) <= day + pd.Timedelta(days=3)  # issued two days before, reports one day older
-    own = panel.cases(slice(0, panel.count), scale, 0, panel.last + 1)
+    own = panel.cases(scale, 0, panel.last + 1)
     np.testing.assert_array_equal(before.features[seen], own.features[seen])
     np.testing.assert_array_equal(before.level[seen], own.level[seen])
     next_day = panel.times(before.step) == day + pd.Timedelta(days=4)
@@ -208,7 +208,7 @@ def test_a_forecast_of_counts_has_whole_members_and_takes_whole_actions() -> Non
     assert fit.fitted_ is not None
     assert fit.fitted_.state.whole
     panel = fit.read(table)
-    cases = panel.cases(slice(0, panel.count), fit.fitted_.state.scale, 100, panel.last + 1)
+    cases = panel.cases(fit.fitted_.state.scale, 100, panel.last + 1)
     members = fit.fitted_.sample(cases)
     assert (members >= 0).all()
     assert (members == np.rint(members)).all()
@@ -232,7 +232,7 @@ def test_one_budget_is_shared_by_members_that_are_joint_across_series() -> None:
     assert orders["joint_expected_cost"].nunique() == 1
     fitted, panel = fit.fitted_, fit.read(table)
     assert fitted is not None
-    cases = panel.cases(slice(0, panel.count), fitted.state.scale, panel.last, panel.last + 1)
+    cases = panel.cases(fitted.state.scale, panel.last, panel.last + 1)
     alone = fitted.sample(cases)
     joint = fitted.vectors(alone, fitted.places(panel.key_texts())[cases.series])
     np.testing.assert_allclose(np.sort(joint, axis=0), np.sort(alone.T, axis=0))  # the same members for each series
@@ -422,8 +422,10 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
     for line, said in (
         (["evaluate", folder, data, "--block", "3"], "--block is not for a long table"),
         (["decide", folder, data, "--separator", ","], "--separator is not for a long table"),
-        (["refit", folder, data, "--out", str(tmp_path / "again")], "fit of many series"),
-        (["monitor", folder, data], "monitor is for a fit of one table"),
+        (["refit", folder, data, "--forecast", data, "--out", str(tmp_path / "again")], "forecasts itself"),
+        (["monitor", folder, data, "--forecast", data], "its newer rows only"),
+        (["report", folder, "--series", "s0/bread"], "name it by --out"),
+        (["report", folder, "--series", "s0/bred", "--out", str(tmp_path / "s.html")], "did you mean 's0/bread'"),
     ):
         assert main(line) != 0, line
         assert said in capsys.readouterr().err
@@ -434,3 +436,67 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
     dear = ["decide", folder, data, "--cost", "newsvendor:underage=99,overage=1", "--last", "--json"]
     assert main(dear) == 0
     assert "decisions are for" in capsys.readouterr().out
+
+
+def test_a_fit_is_made_again_watched_and_tested_as_time_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = sales(3, days=500)
+    table.to_parquet(tmp_path / "all.parquet")
+    table[table["date"] < "2025-02-01"].to_parquet(tmp_path / "early.parquet")
+    early, data, folder = (str(tmp_path / name) for name in ("early.parquet", "all.parquet", "shops"))
+    words = "--series shop,item --target demand --time date --lags 0d,6d --lead 1d --model linear --quiet"
+    fit = [*words.split(), "--cost", COST]
+    assert main(["fit", early, *fit, "--out", folder]) == 0
+    assert main(["refit", folder, data, "--out", str(tmp_path / "again"), "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "newer than the old fit the new forecast" in told
+    again, fresh = load_panel(tmp_path / "again"), _fit(table, known=(), windows=(), calendar=(), members=100)
+    decided = [each.decide(table, last=True)["action"] for each in (again.forecaster, fresh)]
+    np.testing.assert_allclose(*decided, rtol=1e-6)
+    assert main(["monitor", folder, data, "--quiet"]) == 0
+    later = (table["date"] >= "2025-02-01") & (table["date"].dt.day % 2 == 0)
+    wrong = table.assign(demand=np.where(later, 3.0, 1.0) * table["demand"])
+    wrong.to_parquet(tmp_path / "wrong.parquet")
+    assert main(["monitor", folder, str(tmp_path / "wrong.parquet"), "--quiet"]) == ALARM
+    assert "have left what was learned" in capsys.readouterr().out
+    backtest = ["backtest", data, *fit, "--origins", "2", "--out", str(tmp_path / "backtest")]
+    assert main(backtest) == 0
+    first = (tmp_path / "backtest" / "origin-1.parquet").stat().st_mtime_ns
+    assert main(backtest) == 0  # all is there already
+    assert (tmp_path / "backtest" / "origin-1.parquet").stat().st_mtime_ns == first
+    rows = pd.read_csv(tmp_path / "backtest" / "table.csv")
+    assert rows["origin"].tolist() == ["1", "1", "2", "2", "all", "all"]
+    assert rows["last"][0] < rows["first"][2]
+
+
+def test_a_fit_of_python_is_saved_and_every_command_goes_on_from_it(tmp_path: Path, fitted: PanelForecaster) -> None:
+    table = sales()
+    table.to_parquet(tmp_path / "sales.parquet")
+    folder = str(save_panel(tmp_path / "shops", fitted))
+    loaded = load_panel(folder).forecaster
+    pd.testing.assert_frame_equal(loaded.decide(table, last=True), fitted.decide(table, last=True))
+    page = tmp_path / "bread.html"
+    assert main(["report", folder]) == 0
+    assert main(["report", folder, "--series", "s3/bread", "--out", str(page)]) == 0
+    assert "Decisions for s3/bread" in page.read_text()
+    orders = tmp_path / "orders"
+    assert main(["decide", folder, str(tmp_path / "sales.parquet"), "--last", "--out", str(orders)]) == 0
+    np.testing.assert_allclose(pd.read_parquet(orders)["action"], fitted.decide(table, last=True)["action"])
+    assert main(["decide", folder, str(tmp_path / "sales.parquet"), "--last", "--out", str(orders)]) != 0
+    refuses(
+        SettingError, "must be fitted", save_panel, tmp_path / "none", PanelForecaster(COST, target="y", leads="1d")
+    )
+
+
+def test_no_result_depends_on_where_parts_are_worked_on(
+    fitted: PanelForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Panel.batches, "__defaults__", (700,))
+    table = sales()
+    alone = fitted.decide(table), fitted.evaluate(table).cases
+    monkeypatch.setattr(fitted, "settings", replace(fitted.settings, engine="processes", workers=2))
+    assert len(list(fitted.read(table).parts())) > 1
+    for here, apart in zip(alone, (fitted.decide(table), fitted.evaluate(table).cases), strict=True):
+        pd.testing.assert_frame_equal(here, apart)
+    refuses(SettingError, "engine", PanelForecaster, COST, target="demand", leads="1d", engine="cloud")

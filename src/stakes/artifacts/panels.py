@@ -1,5 +1,6 @@
 """A forecast of many series in a folder: JSON, safetensors, parquet and the text of trees; nothing is executed."""
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -9,6 +10,7 @@ import pandas as pd
 import torch
 
 from stakes.artifacts.folder import (
+    JUDGED_CASES,
     MANIFEST,
     STATE,
     WEIGHTS,
@@ -20,6 +22,7 @@ from stakes.artifacts.folder import (
     errors_name,
     read_kept,
     read_manifest,
+    record_file,
     saved_at_once,
 )
 from stakes.cost_spec.spec import CostSpec
@@ -27,14 +30,15 @@ from stakes.data.tables.files import write_table
 from stakes.data.tables.panels import Floats, PanelLayout
 from stakes.errors import SettingError
 from stakes.files import write_atomically, write_json
-from stakes.forecasting.panel_forecaster import PanelForecaster
-from stakes.forecasting.panels import FittedPanel, LinearPart, PanelCandidate, PanelState, Part, TreePart
+from stakes.forecasting.panel_forecaster import PanelForecaster, group_columns
+from stakes.forecasting.panels import FittedPanel, LinearPart, PanelCandidate, PanelSettings, PanelState, Part, TreePart
 from stakes.forecasting.plan import TreeLocation
 from stakes.json_values import json_value
 from stakes.settings import from_plain
 from stakes.training.stored_models import load_tensors, save_tensors
 
 SERIES, NEWEST = "series.parquet", "evaluation/newest.parquet"
+WORTH, GROUPS = "evaluation/series.parquet", "evaluation/groups.parquet"
 _MOST_SERIES = 10**7
 _PARTS = ("location", "spread")
 _OF_LINEAR = ("weights", "mean", "scale")
@@ -54,12 +58,32 @@ class PolicyCost:
 class AboutPanel:
     """What is known of a fit of a panel."""
 
-    data: DataFingerprint
-    settings: dict[str, str] = field(default_factory=dict)  # what was asked for, by name
+    data: DataFingerprint | None = None  # None where it was a table in memory
+    settings: PanelSettings = field(default_factory=PanelSettings)  # by which it is fitted again
+    hold_test: bool = False
     policies: tuple[PolicyCost, ...] = ()
     sentences: tuple[str, ...] = ()
-    today: str = ""
     fitted: FittedSpan | None = None
+
+    @classmethod
+    def of(
+        cls, forecaster: PanelForecaster, data: DataFingerprint | None = None, hold_test: bool = False
+    ) -> "AboutPanel":
+        """What a forecaster knows of itself."""
+        evaluation, fitted = forecaster.evaluation_, forecaster.fitted_
+        assert fitted is not None
+        policies = () if evaluation is None else evaluation.table.itertuples(index=False)
+        return cls(
+            data,
+            replace(forecaster.settings, engine="serial", workers=None),
+            hold_test,
+            tuple(
+                PolicyCost(policy, int(cases), float(cost), None if math.isnan(change) else (change, low, high))
+                for policy, cases, cost, change, low, high in policies
+            ),
+            (*(() if evaluation is None else evaluation.sentences), *forecaster.notes_),
+            None if forecaster.learned_ is None else FittedSpan(fitted.state.trained, *forecaster.learned_),
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,10 +96,20 @@ class PanelFit(SavedFolder):
     about: AboutPanel
 
 
-def save_panel(folder: Path, forecaster: PanelForecaster, about: AboutPanel) -> Path:
-    """Write a fitted forecast; what was in the folder before is kept until all is written."""
-    fitted, layout = forecaster.fitted_, forecaster.layout_
-    assert fitted is not None
+def save_panel(folder: str | Path, forecaster: PanelForecaster, about: AboutPanel | None = None) -> Path:
+    """Save a fitted forecaster of many series as a folder, from which commands and the service go on.
+
+    What was in the folder before is kept until all is written; nothing in it is executed when it is loaded.
+
+    Args:
+        folder: Where to save it, a new folder or one that was saved before.
+        forecaster: The forecaster, fitted.
+        about: What is known of the fit; by default what the forecaster tells.
+    """
+    folder, fitted, layout = Path(folder), forecaster.fitted_, forecaster.layout_
+    if fitted is None:
+        raise SettingError("the forecaster must be fitted before it is saved: call fit")
+    about = about or AboutPanel.of(forecaster)
     cost = checked_words(forecaster.cost).record()
     with saved_at_once(folder, "panel", cost, layout, about) as stage:
         write_json(stage / STATE, json_value(fitted.state))
@@ -85,12 +119,27 @@ def save_panel(folder: Path, forecaster: PanelForecaster, about: AboutPanel) -> 
             part = getattr(fitted, name)
             for place, text in enumerate(part.trees.texts if isinstance(part, TreePart) else ()):
                 write_atomically(stage / f"trees-{name}-{place}.txt", text.encode())
+    evaluation, tables = forecaster.evaluation_, {NEWEST: forecaster.newest_}
+    if evaluation is not None:
+        groups = group_columns(evaluation)
+        tables |= {GROUPS: evaluation.by_group(groups), WORTH: evaluation.by_series()}
+        tables[JUDGED_CASES.as_posix()] = evaluation.cases.drop(columns=groups)
+    kept = {name: table for name, table in tables.items() if table is not None}
+    (folder / JUDGED_CASES).parent.mkdir(exist_ok=True)
+    for name, table in kept.items():
+        write_table(table, folder / name)
+    record_file(folder, *kept)
     return folder
 
 
-def load_panel(folder: Path, cost: CostSpec | None = None) -> PanelFit:
-    """Read a forecast of many series; another cost may be given, by which it then decides."""
-    folder = Path(folder)
+def load_panel(folder: str | Path, cost: str | CostSpec | None = None) -> PanelFit:
+    """Load what `stakes.save_panel` or `stakes fit --series` saved; its `forecaster` decides.
+
+    Args:
+        folder: The folder.
+        cost: Another cost to decide for; by default that of the fit.
+    """
+    folder, cost = Path(folder), None if cost is None else CostSpec.given(cost)
     manifest = read_manifest(folder, "panel")
     with errors_name(folder / MANIFEST):
         if manifest.cost is None or manifest.layout is None or manifest.about is None:
@@ -109,11 +158,14 @@ def load_panel(folder: Path, cost: CostSpec | None = None) -> PanelFit:
         if cost is None
         else replace(cost, unit=cost.unit or kept.unit, action_unit=cost.action_unit or kept.action_unit)
     )
-    layout = replace(layout, parameters=tuple(dict.fromkeys(words.columns.values())))
+    layout = replace(layout, parameters=tuple(sorted(set(words.columns.values()))))
     changed = manifest.changed_files(folder)
     other = () if words == kept else (f"the forecast was fitted for the cost {kept}; decisions are for {words}",)
+    forecaster = PanelForecaster.restored(words, layout, fitted, about.settings)
+    if about.fitted is not None and about.fitted.first is not None and about.fitted.last is not None:
+        forecaster.learned_ = about.fitted.first, about.fitted.last
     return PanelFit(
-        forecaster=PanelForecaster.restored(words, layout, fitted),
+        forecaster=forecaster,
         cost_spec=words,
         about=about,
         created=manifest.created,

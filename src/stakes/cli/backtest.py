@@ -25,10 +25,18 @@ def backtest(
     origins: Annotated[int, flag.whole("number of parts into which the test cases are split", flag.SELECTION)] = 4,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
+    engine: flag.EngineKind = "serial",
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_fit
+
+    panel = flags.panel_request(data, engine=engine, workers=workers)
+    if panel is not None:
+        from stakes.workflows.panels import run_panel_backtest
+
+        print_fit(run_panel_backtest(panel, out, origins, quiet), json)
+        return
     from stakes.training.execution import Execution
     from stakes.workflows.backtest import run_backtest
 

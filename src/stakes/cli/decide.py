@@ -72,6 +72,8 @@ def decide(
         ),
     ] = False,
     out: Annotated[Path | None, Parameter(group=flag.OUTPUT, help="write to this .csv or .parquet file")] = None,
+    engine: flag.EngineKind = "serial",
+    workers: flag.EngineWorkers = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
@@ -84,7 +86,8 @@ def decide(
         require_writable,
     )
 
-    require_writable(out, force, inputs=(newdata, files.members))
+    folder_out = files.members is None and out is not None and not out.suffix  # of parquet files, of many series
+    require_writable(None if folder_out else out, force, inputs=(newdata, files.members))
     require_writable(scenarios, force, inputs=(newdata, files.members, out))
     if dependence is not None and files.members is None:
         raise SettingError("--dependence needs --members, of quantiles")
@@ -99,9 +102,11 @@ def decide(
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
         if target or files.describes_members:
             raise SettingError(flag.ONLY_OF_MEMBERS)
+        from stakes.training.engines import Engine
         from stakes.workflows.decide import DecidedCases, decide_with  # not needed where there are members already
 
-        result = decide_with(folder, newdata, cost, levels, last, out=out, **files.csv)
+        where = Engine(engine, workers)
+        result = decide_with(folder, newdata, cost, levels, last, out=out, engine=where, **files.csv)
         if not isinstance(result, DecidedCases):  # of a panel, which wrote its file itself
             print_notes(result.notes, quiet)
             print_json(result.record() | {"out": str(out)}) if json else print_text(str(out))

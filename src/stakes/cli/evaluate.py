@@ -34,6 +34,8 @@ def evaluate(
     baseline_action: flag.BaselineAction = None,
     block: flag.Block = None,
     cases: flag.CasesFile = None,
+    engine: flag.EngineKind = "serial",
+    workers: flag.EngineWorkers = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
@@ -50,9 +52,11 @@ def evaluate(
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if target or files.describes_members:
             raise SettingError(flag.ONLY_OF_MEMBERS)
+        from stakes.training.engines import Engine
         from stakes.workflows.evaluate import evaluate_with
 
-        result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, **files.csv)
+        where = Engine(engine, workers)
+        result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, engine=where, **files.csv)
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")

@@ -37,12 +37,13 @@ def fit(
     ] = False,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
+    engine: flag.EngineKind = "serial",
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_fit
 
-    panel = flags.panel_request(data, hold_test)
+    panel = flags.panel_request(data, hold_test, engine, workers)
     if panel is not None:
         from stakes.workflows.panels import run_panel_fit
 

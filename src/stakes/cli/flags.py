@@ -71,6 +71,11 @@ NewFolder = Annotated[Path, Parameter(group=OUTPUT, help="folder to create")]
 CostWords = Annotated[str | None, Parameter(group=COST, help=COST_HELP)]
 Device = Annotated[str, Parameter(group=MODEL, help="cpu, cuda, or auto: a GPU if there is one")]
 Workers = Annotated[int | None, whole("number of processes; default: one per core, or one on a GPU", MODEL)]
+EngineKind = Annotated[
+    Literal["serial", "processes", "ray"],
+    Parameter(group=SERIES, help="where parts of the series are worked on; results do not depend on it"),
+]
+EngineWorkers = Annotated[int | None, whole("with --engine: parts worked on at once; default: one per core", SERIES)]
 Quiet = Annotated[bool, Parameter(group=OUTPUT, help="show no progress and no notes", negative="", show_default=False)]
 Json = Annotated[
     bool,
@@ -350,11 +355,18 @@ class _FitFlags:
         False
     )
 
-    def panel_request(self, data: Path, hold_test: bool = False) -> "PanelRequest | None":
+    def panel_request(
+        self,
+        data: Path,
+        hold_test: bool = False,
+        engine: Literal["serial", "processes", "ray"] = "serial",
+        workers: int | None = None,
+    ) -> "PanelRequest | None":
         """What is asked of a fit to a long table, or to one of prices and words; None of any other."""
         columns = _cost_columns(self.cost)
         if self.series is None and not columns and self.categorical is None:
-            if told := [name for name in _OF_PANELS if getattr(self, name)]:
+            told = [name for name in _OF_PANELS if getattr(self, name)]
+            if told := [*told, *(["engine"] if engine != "serial" else [])]:
                 raise SettingError(f"--{told[0].replace('_', '-')} is for a long table: name its --series")
             return None
         what = (
@@ -397,6 +409,8 @@ class _FitFlags:
             test_fraction=settings["test_fraction"],
             validation_fraction=settings["validation_fraction"],
             seed=settings["seed"],
+            engine=engine,
+            workers=workers,
             model="linear" if settings["model"] == "linear" else "auto",
         )
         return PanelRequest(data, self.cost, layout, fitted, hold_test)

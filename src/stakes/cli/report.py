@@ -12,6 +12,7 @@ app = App(
     name="report",
     help_epilogue=flag.examples(
         "stakes report load",
+        "stakes report shops --series 12/bread --out bread.html",
         "stakes report crops --cost costs.py:my_cost --out crops.html",
     ),
 )
@@ -26,17 +27,20 @@ def report(
     out: Annotated[
         Path | None, Parameter(group=flag.OUTPUT, help="write to this .html file instead of the folder")
     ] = None,
+    series: Annotated[
+        str | None, Parameter(group=flag.SERIES, help="write the page of this series, such as 12/bread, to --out")
+    ] = None,
     force: flag.Force = False,
     json: flag.Json = False,
 ) -> None:
     from stakes.cli.output import print_json, print_text, require_writable
 
     require_writable(out, force, (".html",))
-    path = _write(folder, cost, out)
+    path = _write(folder, cost, out, series)
     print_json({"report": path}) if json else print_text(str(path))
 
 
-def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
+def _write(folder: Path, cost: str | None, out: Path | None, series: str | None) -> Path:
     """Write FOLDER/report.html, or, where asked, another file in its place; returns where it is.
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
@@ -45,4 +49,4 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
-    return report_of(folder, cost, out)
+    return report_of(folder, cost, out, series)

@@ -1,7 +1,7 @@
 """The estimator of many series in one long table: fit, decide for every series, and what its decisions were worth."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from stakes.data.tables.panels import (
     Panel,
     PanelCases,
     PanelLayout,
+    PanelScale,
     Places,
     column_names,
     recognised,
@@ -26,8 +27,10 @@ from stakes.data.tables.panels import (
 from stakes.errors import SettingError, TableError
 from stakes.forecasting.panels import (
     FittedPanel,
+    PanelCandidate,
     PanelSettings,
     decide_cases,
+    drawing,
     drawn_cases,
     judging_spec,
     realised,
@@ -36,11 +39,15 @@ from stakes.forecasting.panels import (
     train_panel,
 )
 from stakes.frames import Tabular
-from stakes.text import duration_hours
+from stakes.text import amount_text, change_text, count_text, duration_hours
+from stakes.training.engines import Engine
 
 _MOST_NEWEST = 5_000_000  # rows
 _AT_ONCE = 50_000  # cases, whose members are in memory
-_GROUPS = 30  # of a category, by which worth and calibration are told
+CALIBRATED = (0.85, 1.15)
+"""Where the spread of members over their error may lie."""
+
+_GROUPS = 50  # of a category, by which worth and calibration are told
 _LEAST_GROUP = 30  # cases
 
 
@@ -61,7 +68,7 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
     time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "time")
     durations = {name: _every(name, given.pop(name, ())) for name in ("lags", "windows", "leads")}
     durations["reported_after"] = _hours("reported_after", given.pop("reported_after", 0.0))  # type: ignore[assignment]
-    parameters = tuple(dict.fromkeys(cost.columns.values()))
+    parameters = tuple(sorted(set(cost.columns.values())))
     layout: Any = {**given, **durations, "series": tuple(series), "time": time}
     return PanelLayout(**layout, parameters=parameters).resolved(names)
 
@@ -85,6 +92,28 @@ class PanelEvaluation(Tabular):
     def to_frame(self) -> pd.DataFrame:
         """The table of policies."""
         return self.table
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the cases say."""
+        rows: dict[str, dict[str, float]] = self.table.set_index("decided by").to_dict("index")  # type: ignore[assignment]
+        own, other = rows["forecast"], "today" if "today" in rows else "level and pooled errors"
+        beside = rows[other]
+        change = (beside["forecast less this"], beside["low"], beside["high"])
+        count, series = count_text(len(self.cases), "test case"), self.cases["series"].nunique()
+        words = " a case against ".join(amount_text(float(each["mean cost"]), self.unit) for each in (own, beside))
+        expected = float(self.cases["expected_cost"].mean())
+        sentences = [
+            f"On {count} of {series:,} series the forecast costs {words} of {other} (change {change_text(change)}).",
+            f"It expected to pay {amount_text(expected, self.unit)} a case.",
+        ]
+        if change[0] > 0:
+            sentences.append(f"Warning: {other} was cheaper.")
+        if len(groups := self.by_group(group_columns(self))):
+            calibrated = int(groups["spread/error"].between(*CALIBRATED).sum())
+            low, high = CALIBRATED
+            sentences.append(f"Spread/error lies in {low:g} to {high:g} for {calibrated} of {len(groups)} groups.")
+        return tuple(sentences)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -231,16 +260,19 @@ class PanelForecaster:
         self.notes_: tuple[str, ...] = ()
 
     @classmethod
-    def restored(cls, cost: CostSpec, layout: PanelLayout, fitted: FittedPanel) -> Self:
+    def restored(
+        cls, cost: CostSpec, layout: PanelLayout, fitted: FittedPanel, settings: PanelSettings | None = None
+    ) -> Self:
         """The forecaster of a folder.
 
         Args:
             cost: The cost to decide for.
             layout: Which columns are what.
             fitted: The forecast.
+            settings: Those it was fitted with.
         """
         own = cls.__new__(cls)
-        own.cost, own.settings, own.layout = cost, PanelSettings(members=fitted.state.members), {}
+        own.cost, own.settings, own.layout = cost, settings or PanelSettings(members=fitted.state.members), {}
         own.layout_, own.fitted_, own.evaluation_, own.newest_, own.notes_ = layout, fitted, None, None, ()
         own.learned_ = None
         return own
@@ -253,18 +285,9 @@ class PanelForecaster:
             hold_test: Keep the forecast that was judged, which has not seen the test cases.
             say: What is told of the progress.
         """
-        layout = panel_layout(column_names(table), self.cost, **self.layout)
-        panel = Panel.read(table, layout)
-        self._check(panel)
-        if not panel.rows_known.any():
-            raise TableError(f"the table has no outcome: column {layout.target!r} is absent or empty")
-        begin, end = panel.first_with_history, panel.last + 1
-        cut = end - max(1, round(self.settings.test_fraction * (end - begin)))
-        seen = panel.without_outcomes(cut - panel.horizon + 1)
-        candidates = select_candidate(seen, self.cost, self.settings, cut, say)
-        fitted = train_panel(seen, self.cost, self.settings, cut, candidates, say)
-        self.layout_, self.fitted_ = replace(panel.layout, step=panel.step / 3600), fitted
-        self.evaluation_ = self._evaluated(panel, cut, end)
+        panel = self.read_first(table)
+        begin, cut, end = self.split(panel)
+        candidates = self.judge(panel, cut, end, say)
         self.newest_ = panel.newest_rows(_MOST_NEWEST)
         if not hold_test:
             say("training on all of the time, that to judge by included, for service")
@@ -272,6 +295,46 @@ class PanelForecaster:
         first, last = panel.times(np.array([begin, cut - panel.horizon if hold_test else panel.newest_outcome]))
         self.learned_ = str(first), str(last)
         return self
+
+    def read_first(self, table: Any) -> Panel:
+        """A table to learn from.
+
+        Args:
+            table: As for `fit`.
+        """
+        layout = panel_layout(column_names(table), self.cost, **self.layout)
+        panel = Panel.read(table, layout)
+        self._check(panel)
+        if not panel.rows_known.any():
+            raise TableError(f"the table has no outcome: column {layout.target!r} is absent or empty")
+        return panel
+
+    def split(self, panel: Panel) -> tuple[int, int, int]:
+        """The first step to learn from, the first to judge by, and the end of the table.
+
+        Args:
+            panel: What `read_first` made of the table.
+        """
+        begin, end = panel.first_with_history, panel.last + 1
+        return begin, end - max(1, round(self.settings.test_fraction * (end - begin))), end
+
+    def judge(
+        self, panel: Panel, cut: int, end: int, say: Callable[[str], None] = lambda _: None
+    ) -> tuple[PanelCandidate, ...]:
+        """Fit to what was known when the forecast of a step was issued, and judge by the steps from there on.
+
+        Args:
+            panel: What `read_first` made of the table.
+            cut: The first step to judge by.
+            end: The step to judge up to.
+            say: What is told of the progress.
+        """
+        seen = panel.without_outcomes(cut - panel.horizon + 1)
+        candidates = select_candidate(seen, self.cost, self.settings, cut, say)
+        self.fitted_ = train_panel(seen, self.cost, self.settings, cut, candidates, say)
+        self.layout_ = replace(panel.layout, step=panel.step / 3600)
+        self.evaluation_ = self._evaluated(panel, cut, end)
+        return candidates
 
     def decide(self, table: Any, *, last: bool = False, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """The best action of every series and target time, with what the forecast expects it to cost.
@@ -283,14 +346,17 @@ class PanelForecaster:
         """
         return pd.concat(list(self.decided(self.read(table), last, quantiles)), ignore_index=True)
 
-    def evaluate(self, table: Any) -> PanelEvaluation:
+    def evaluate(self, table: Any, since: str | None = None) -> PanelEvaluation:
         """What the decisions cost where outcomes are known.
 
         Args:
             table: Rows of the series, with their outcomes.
+            since: The first time to judge by, ISO in UTC; by default the first with a history.
         """
         panel = self._read(table)
         first = panel.history if panel.history < panel.last else panel.first_with_history
+        if since is not None:
+            first = max(first, panel.step_of(np.datetime64(since, "s")))
         return self._evaluated(panel, first, panel.last + 1)
 
     def read(self, table: Any) -> Panel:
@@ -316,33 +382,27 @@ class PanelForecaster:
             quantiles: Likewise.
             since: The first step to decide for.
         """
-        fitted, _ = self._fitted
         newest = panel.newest_outcome
         first = newest + 1 if last else max(since, min(panel.history, newest + 1))
         joint = judging_spec(self.cost) is not self.cost
-        keys, found = fitted.places(panel.key_texts()), 0
-        batches = [slice(0, panel.count)] if joint else panel.batches()
-        for some in batches:
-            cases = panel.cases(some, fitted.state.scale, first, panel.last + 1 + panel.horizon, upcoming=True)
-            if last:
-                cases = cases.rows(cases.step - cases.lead == newest + panel.delay)
-            if not len(cases):
-                continue
-            found += len(cases)
-            if joint:
-                yield self._joint(panel, cases, fitted.sample(cases, keys[cases.series]), keys)
-                continue
-            for start in range(0, len(cases), _AT_ONCE):
-                own = cases.rows(slice(start, start + _AT_ONCE))
-                members = fitted.sample(own, keys[own.series])
-                decisions = decide_cases(self.cost, members, own.parameters, fitted.state.integer, quantiles)
-                made = decisions.to_frame(pd.RangeIndex(len(own))).drop(columns="index")
-                yield pd.concat([self._labels(panel, own), made], axis=1)
+        parts: Iterable[Panel] = [panel] if joint else panel.parts()
+        where = Engine() if joint else self.settings.where
+        found = False
+        for table in where.map(_decide, ((part,) for part in parts), self._light(joint), first, last, tuple(quantiles)):
+            if table is not None:
+                found = True
+                yield table
         if not found:
             raise TableError(
                 f"no case can be decided: the table ends at {panel.times(np.array([panel.last]))[0]} and no series has "
                 f"the {panel.history * panel.step / 3600:g} h before a target time that lags, windows and lead need"
             )
+
+    def _light(self, joint: bool = False) -> "PanelForecaster":
+        """What decides, without what was learned of the past."""
+        fitted, layout = self._fitted
+        light = fitted if joint else replace(fitted, ranks=fitted.ranks[:0])
+        return PanelForecaster.restored(self.cost, layout, light)
 
     def _joint(self, panel: Panel, cases: PanelCases, members: Floats, places: Places) -> pd.DataFrame:
         """One decision for all series of a time: what each gets of the budget, from members joint across series."""
@@ -371,43 +431,80 @@ class PanelForecaster:
         return pd.DataFrame({**table, **cases.parameters})
 
     def _evaluated(self, panel: Panel, first: int, end: int) -> PanelEvaluation:
-        fitted, layout = self._fitted
-        keys, parts, own_cost = fitted.places(panel.key_texts()), [], judging_spec(self.cost)
-        names = panel.key_texts()
-        plain = fitted.constant()
-        for cases in drawn_cases(panel, fitted.state.scale, first, end, self.settings):
-            if not len(cases):
-                continue
-            members = fitted.sample(cases, keys[cases.series])
-            decisions = decide_cases(own_cost, members, cases.parameters, fitted.state.integer)
-            level = decide_cases(own_cost, plain.sample(cases), cases.parameters, fitted.state.integer)
-            rank = np.quantile(members, [0.1, 0.9], axis=1)
-            table = {
-                "series": names[cases.series],
-                "time": panel.times(cases.step),
-                "outcome": cases.outcome.astype(np.float64),
-                "action": decisions.action,
-                "expected_cost": decisions.expected_cost,
-                "cost": realised(own_cost, decisions.action, cases),
-                "level_cost": realised(own_cost, level.action, cases),
-                "mean": members.mean(1),
-                "spread": members.std(1),
-                "low": rank[0],
-                "high": rank[1],
-                "level": cases.level.astype(np.float64),
-            }
-            if cases.today is not None and np.isfinite(cases.today).any():
-                table["today_cost"] = realised(own_cost, cases.today, cases)
-            for place, name in enumerate(layout.words):
-                if len(panel.levels[name]) <= _GROUPS:
-                    words = np.array([*panel.levels[name], "unknown"], dtype=object)
-                    table[f"{name} "] = words[cases.words[:, place]]
-            parts.append(pd.DataFrame(table))
-        if not parts:
+        fitted, _ = self._fitted
+        drawn, parts = drawing(panel, first, end, self.settings), enumerate(panel.parts())
+        shared = self._light(), fitted.state.scale, first, end, drawn
+        made = [table for table in self.settings.where.map(_judge_part, parts, *shared) if len(table)]
+        if not made:
             raise TableError("no case has an outcome and the lags before it: nothing to judge by")
-        cases_table = pd.concat(parts, ignore_index=True)
-        sizes = pd.qcut(cases_table["level"].rank(method="first"), 4, labels=["smallest", "small", "large", "largest"])
-        return PanelEvaluation(cases_table.assign(size=sizes.astype(str)), self.cost.unit)
+        cases = pd.concat(made, ignore_index=True)
+        sizes = pd.qcut(cases["level"].rank(method="first"), 4, labels=["smallest", "small", "large", "largest"])
+        return PanelEvaluation(cases.assign(size=sizes.astype(str)), self.cost.unit)
+
+    def judged(self, panel: Panel, cases: PanelCases) -> pd.DataFrame:
+        """What the decisions of cases cost that have an outcome, a row for each.
+
+        Args:
+            panel: The rows that the cases are of.
+            cases: The cases.
+        """
+        fitted, layout = self._fitted
+        own_cost, integer, names = judging_spec(self.cost), fitted.state.integer, panel.key_texts()
+        members = fitted.sample(cases, fitted.places(names)[cases.series])
+        decisions = decide_cases(own_cost, members, cases.parameters, integer)
+        level = decide_cases(own_cost, fitted.constant().sample(cases), cases.parameters, integer)
+        low, high = np.quantile(members, [0.1, 0.9], axis=1)
+        outcome = cases.outcome.astype(np.float64)
+        below, upto = ((compared(members, outcome[:, None])).mean(1) for compared in (np.less, np.less_equal))
+        table = {
+            "series": names[cases.series],
+            "time": panel.times(cases.step),
+            **({"lead_hours": cases.lead * panel.step / 3600} if len(layout.leads) > 1 else {}),
+            "outcome": outcome,
+            "action": decisions.action,
+            "expected_cost": decisions.expected_cost,
+            "cost": realised(own_cost, decisions.action, cases),
+            "level_cost": realised(own_cost, level.action, cases),
+            "mean": members.mean(1),
+            "spread": members.std(1),
+            "low": low,
+            "high": high,
+            "pit": (below + upto) / 2,
+            "level": cases.level.astype(np.float64),
+        }
+        if cases.today is not None and np.isfinite(cases.today).any():
+            table["today_cost"] = realised(own_cost, cases.today, cases)
+        for place, name in enumerate(layout.words):
+            if len(panel.levels[name]) <= _GROUPS:
+                words = np.array([*panel.levels[name], "unknown"], dtype=object)
+                table[f"{name} "] = words[cases.words[:, place]]
+        return pd.DataFrame(table)
+
+    def decided_part(self, part: Panel, first: int, last: bool, quantiles: tuple[float, ...]) -> pd.DataFrame | None:
+        """The decisions of some series; None where there are none.
+
+        Args:
+            part: The series.
+            first: The first step to decide for.
+            last: As for `decide`.
+            quantiles: Likewise.
+        """
+        fitted, _ = self._fitted
+        cases = part.cases(fitted.state.scale, first, part.last + 1 + part.horizon, upcoming=True)
+        if last:
+            cases = cases.rows(cases.step - cases.lead == part.newest_outcome + part.delay)
+        if not len(cases):
+            return None
+        keys, tables = fitted.places(part.key_texts()), []
+        if judging_spec(self.cost) is not self.cost:
+            return self._joint(part, cases, fitted.sample(cases, keys[cases.series]), keys)
+        for start in range(0, len(cases), _AT_ONCE):
+            own = cases.rows(slice(start, start + _AT_ONCE))
+            members = fitted.sample(own, keys[own.series])
+            decisions = decide_cases(self.cost, members, own.parameters, fitted.state.integer, quantiles)
+            made = decisions.to_frame(pd.RangeIndex(len(own))).drop(columns="index")
+            tables.append(pd.concat([self._labels(part, own), made], axis=1))
+        return pd.concat(tables, ignore_index=True)
 
     def _read(self, table: Any) -> Panel:
         fitted, layout = self._fitted
@@ -424,6 +521,24 @@ class PanelForecaster:
         if self.fitted_ is None or self.layout_ is None:
             raise SettingError("the forecaster must be fitted first: call fit")
         return self.fitted_, self.layout_
+
+
+def _decide(
+    forecaster: PanelForecaster, first: int, last: bool, quantiles: tuple[float, ...], part: Panel
+) -> pd.DataFrame | None:
+    return forecaster.decided_part(part, first, last, quantiles)
+
+
+def _judge_part(
+    forecaster: PanelForecaster,
+    scale: PanelScale,
+    first: int,
+    end: int,
+    drawn: tuple[float, int],
+    place: int,
+    part: Panel,
+) -> pd.DataFrame:
+    return forecaster.judged(part, drawn_cases(scale, first, end, drawn, place, part))
 
 
 def group_columns(evaluation: PanelEvaluation) -> list[str]:

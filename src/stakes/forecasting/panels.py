@@ -1,7 +1,7 @@
 """One forecast for many series: a location and a scale in units of each series' level, and pooled errors as members."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from stakes.errors import CostError, SettingError, TableError
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.plan import TreeLocation
+from stakes.training.engines import Engine, EngineKind
 
 PanelModel = Literal["level", "linear", "trees"]
 """What forecasts the location: the level of each series itself, a linear model, or boosted trees, of all series."""
@@ -54,6 +55,8 @@ class PanelSettings:
         most_rows: most cases to learn from, and to judge by, drawn evenly where there are more
         seed: of all that is random
         threads: of the trees; all cores by default
+        engine: where parts of the series are worked on: serial, processes, or ray; no result depends on it
+        workers: parts that are worked on at once; one per core by default
     """
 
     model: Literal["auto", "level", "linear", "trees"] = "auto"
@@ -64,14 +67,22 @@ class PanelSettings:
     most_rows: int = 500_000
     seed: int = 0
     threads: int | None = None
+    engine: EngineKind = "serial"
+    workers: int | None = None
 
     def __post_init__(self) -> None:
+        Engine(self.engine, self.workers)  # which checks them
         for name in ("members", "most_rows"):
             require_count(name, getattr(self, name))
         for name in ("test_fraction", "validation_fraction"):
             require_finite(name, getattr(self, name))
             if not 0 < getattr(self, name) < 1:
                 raise SettingError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+
+    @property
+    def where(self) -> Engine:
+        """Where parts of the series are worked on."""
+        return Engine(self.engine, self.workers)
 
 
 @dataclass(frozen=True)
@@ -360,16 +371,27 @@ def select_candidate(
 
 def gather(panel: Panel, scale: PanelScale, first: int, end: int, settings: PanelSettings) -> PanelCases:
     """The cases with an outcome at steps [first, end), no more than `most_rows`, drawn evenly."""
-    return PanelCases.joined(list(drawn_cases(panel, scale, first, end, settings)))
+    drawn, parts, start = drawing(panel, first, end, settings), [], 0
+    sizes = [some.stop - some.start for some in panel.batches()]
+    made = settings.where.map(drawn_cases, enumerate(panel.parts()), scale, first, end, drawn)
+    for size, cases in zip(sizes, made, strict=True):
+        parts.append(replace(cases, series=cases.series + start))
+        start += size
+    return PanelCases.joined(parts)
 
 
-def drawn_cases(panel: Panel, scale: PanelScale, first: int, end: int, settings: PanelSettings) -> Iterator[PanelCases]:
-    """The same, some series after the other."""
-    at, random = panel.at, np.random.default_rng(settings.seed)
-    there = int((panel.rows_known & (at >= first) & (at < end)).sum()) * len(panel.layout.leads)
-    share = min(1.0, settings.most_rows / max(there, 1))
-    for some in panel.batches():
-        yield panel.cases(some, scale, first, end, drawn=(share, random))
+def drawing(panel: Panel, first: int, end: int, settings: PanelSettings) -> tuple[float, int]:
+    """The share of the rows at these steps that makes no more than `most_rows` cases, and the seed to draw it by."""
+    there = int((panel.rows_known & (panel.at >= first) & (panel.at < end)).sum()) * len(panel.layout.leads)
+    return min(1.0, settings.most_rows / max(there, 1)), settings.seed
+
+
+def drawn_cases(
+    scale: PanelScale, first: int, end: int, drawn: tuple[float, int], place: int, part: Panel
+) -> PanelCases:
+    """The cases of a part of a panel, the same ones wherever they are made."""
+    share, seed = drawn
+    return part.cases(scale, first, end, drawn=(share, np.random.default_rng((seed, place))))
 
 
 def money(spec: CostSpec, cases: PanelCases) -> Floats:

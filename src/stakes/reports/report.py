@@ -8,7 +8,7 @@ import numpy as np
 
 from stakes.artifacts.folder import open_as_judged, record_file
 from stakes.costs.cost import ranged_parameter, user_cost_errors, with_parameter
-from stakes.errors import StakesError
+from stakes.errors import SettingError, StakesError
 from stakes.evaluation.case_metrics import JudgedParts
 from stakes.evaluation.selection import Frontier, candidate_words
 from stakes.reports.comparison import Comparison, Floats, comparison_of_folder
@@ -210,12 +210,21 @@ def _cost_section(comparison: Comparison, outcomes: Floats) -> Section:
     return Section("cost", title, (*about, *by_outcome), (replace(figure, settings=comparison.settings),))
 
 
-def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
-    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
+def report_of(folder: Path, cost: str | None, out: Path | None = None, series: str | None = None) -> Path:
+    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is.
+
+    Of a fit of many series, `series` asks for the page of one of them.
+    """
     opened = open_as_judged(folder, cost)
     if opened.kind == "panel":
-        from stakes.reports.panel import report_of_panel
+        from stakes.reports.panel import report_of_panel, report_of_series
 
-        return report_of_panel(opened, folder, out)
+        if series is None:
+            return report_of_panel(opened, folder, out)
+        if out is None:
+            raise SettingError("the page of one series needs a file of its own: name it by --out")
+        return report_of_series(opened, folder, series, out)
+    if series is not None:
+        raise SettingError(f"--series is for a fit of many series, which {folder} is not")
     with user_cost_errors(opened.forecast.cost if opened.kind == "fit" else opened.cost):
         return write_comparison(comparison_of_folder(opened, folder), folder, out)

@@ -85,6 +85,7 @@ class PanelSource(ForecastSource):
         """What a `schemas.ModelAnswer` says of it."""
         fitted, data = self.opened.forecaster.fitted_, self.opened.about.data
         assert fitted is not None
+        told = None if data is None else {"file": data.file, "rows": data.rows, "first": data.first, "last": data.last}
         candidate = fitted.state.candidate
         return {
             "features": [],
@@ -102,7 +103,7 @@ class PanelSource(ForecastSource):
                     name=self.name,
                     created=self.opened.created,
                     versions=dict(self.opened.versions),
-                    data={"file": data.file, "rows": data.rows, "first": data.first, "last": data.last},
+                    data=told,
                     metrics={},
                     reason=f"{len(self.places):,} series, by their keys at /v1/series",
                 )

@@ -41,6 +41,7 @@ from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
+from stakes.training.engines import SERIAL, Engine
 from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost
 
 if TYPE_CHECKING:
@@ -291,12 +292,15 @@ def evaluate_with(
     block: int | None = None,
     baseline_action: str | None = None,
     *,
+    engine: Engine = SERIAL,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> "Evaluation | PanelEvaluation":
     """What the decisions of a fit or a recalibration were worth where outcomes are known."""
     words, told = ranged_cost(folder, cost)
     opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
+    if opened.kind != "panel" and engine.kind != "serial":
+        raise SettingError("--engine is for a long table of many series")
     if opened.kind == "recalibration":
         return evaluate_recalibrated(opened, data, outcomes, cost, block, baseline_action, **csv)
     if opened.kind == "panel":
@@ -305,7 +309,7 @@ def evaluate_with(
         named = {"outcomes": outcomes, "block": block, "baseline-action": baseline_action, **csv}
         if given := [name for name, value in named.items() if value is not None]:
             raise SettingError(f"--{given[0]} is not for a long table: its columns are those of the fit")
-        return evaluate_panel(opened, data)
+        return evaluate_panel(opened, data, engine)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
     table, sha256 = read_table(data, **csv), content_digest(data)

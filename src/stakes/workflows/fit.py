@@ -284,7 +284,11 @@ def refit_with(
 ) -> Result:
     """The same again, with newer data."""
     if (kind := read_manifest(folder).kind) == "panel":
-        raise SettingError(f"{folder} holds a fit of many series: fit it anew with `stakes fit --series`")
+        from stakes.workflows.panels import refit_panel
+
+        if forecasts is not None:
+            raise SettingError(f"{folder} is a fit, which forecasts itself, got --forecast {str(forecasts)!r}")
+        return refit_panel(folder, data, out, cost, execution.quiet)
     if kind == "recalibration":
         from stakes.workflows.recalibrate import recalibrate_again
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.fits import Bundle
 from stakes.artifacts.folder import JUDGED_CASES, WATCHED, open_as_judged, read_judged
+from stakes.artifacts.panels import PanelFit
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.costs.cost import user_cost_errors
 from stakes.data.forecasts.reading import read_new
@@ -134,12 +135,11 @@ def monitor_folder(
     """Hold the errors of new cases against those of the test cases of a fit or of a recalibration."""
     opened = open_as_judged(folder, cost)
     if opened.kind == "panel":
-        raise SettingError(f"monitor is for a fit of one table or a recalibration, got the panel {str(folder)!r}")
-    seen = (
-        _of_fit(opened, folder, new, forecasts, csv)
-        if opened.kind == "fit"
-        else _of_recalibration(opened, folder, new, forecasts, csv)
-    )
+        seen = _of_panel(opened, folder, new, forecasts, csv)
+    elif opened.kind == "fit":
+        seen = _of_fit(opened, folder, new, forecasts, csv)
+    else:
+        seen = _of_recalibration(opened, folder, new, forecasts, csv)
     watch = watch_errors(seen.past, seen.new, block=min(seen.block, len(seen.past.pit)), alpha=alpha)
     said = seen.notes
     if watch.past_blocks < ENOUGH_BLOCKS:
@@ -207,6 +207,26 @@ def _of_fit(opened: Bundle, folder: Path, new: Path, forecasts: Path | None, csv
     notes = (*zone_notes(table, layout.time), *left_out_notes(cases.quality), *said, *outside_notes(outside))
     past = SeenErrors(*(judged[WATCHED + name].to_numpy(np.float64) for name in SeenErrors._fields))
     return _Seen(past, errors, block, None if cases.times is None else cases.times[newer], notes)
+
+
+def _of_panel(opened: PanelFit, folder: Path, new: Path, forecasts: Path | None, csv: CsvOptions) -> _Seen:
+    """All series together, in the order of time: a block is what they have in as many times as one table's has."""
+    if forecasts is not None or any(csv.values()):
+        raise SettingError(f"{folder} is a fit of many series: monitor takes its newer rows only")
+    fitted = opened.about.fitted
+    past = read_judged(folder).sort_values("time", kind="stable")
+    last = None if fitted is None else fitted.last
+    since = None if last is None else str(np.datetime64(last) + np.timedelta64(1, "s"))
+    cases = opened.forecaster.evaluate(new, since=since).cases
+    newer, said = _newer(cases["time"].to_numpy(), len(cases), last)
+    times = past["time"].to_numpy()
+    block = block_length(len(past), times)
+    old, now = (
+        SeenErrors(each["pit"].to_numpy(), (each["cost"] - each["expected_cost"]).to_numpy())
+        for each in (past, cases.iloc[newer])
+    )
+    notes = (*opened.forecaster.notes_, *said)
+    return _Seen(old, now, block, cases["time"].to_numpy()[newer], notes)
 
 
 def _newer(times: Times | None, cases: int, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -1,33 +1,36 @@
 """From a long table to a fitted forecast of all its series, and from newer rows to a decision for each."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stakes.artifacts.folder import DataFingerprint, FittedSpan, record_file
-from stakes.artifacts.panels import NEWEST, AboutPanel, PanelFit, PolicyCost, save_panel
-from stakes.cost_spec.spec import CostSpec
+from stakes.argument_checks import require_count
+from stakes.artifacts.folder import DataFingerprint, read_judged
+from stakes.artifacts.panels import AboutPanel, PanelFit, load_panel, save_panel
+from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.data.tables.columns import in_utc
-from stakes.data.tables.files import PARQUET, file_suffix, write_table
+from stakes.data.tables.files import PARQUET, file_suffix, read_table, write_table
+from stakes.data.tables.panels import PanelLayout
 from stakes.errors import SettingError
 from stakes.files import content_digest, locked
-from stakes.forecasting.panel_forecaster import PanelEvaluation, PanelForecaster, group_columns
-from stakes.forecasting.panels import PanelSettings
-from stakes.reports.panel import write_panel_report
+from stakes.forecasting.panel_forecaster import PanelEvaluation, PanelForecaster
+from stakes.forecasting.panels import PanelSettings, time_difference
+from stakes.reports.panel import report_of_panel
 from stakes.reports.tables import Result
 from stakes.settings import to_plain
-from stakes.text import amount_text, change_text, count_text
+from stakes.training.engines import Engine
 from stakes.training.progress import StatusLines
 from stakes.workflows.decide import DecidedCases, overlap_notes
-
-EVALUATION = "evaluation"
+from stakes.workflows.evaluate import newer_sentence
+from stakes.workflows.inputs import claim_folder
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,25 @@ class PanelRequest:
     settings: PanelSettings = field(default_factory=PanelSettings)
     hold_test: bool = False
 
+    @classmethod
+    def again(cls, fit: PanelFit, data: Path, cost: str | None) -> "PanelRequest":
+        """What was asked of a fit, of newer rows."""
+        words, layout = cost_again(fit.cost_spec, cost), fit.forecaster.layout_
+        asked = {each.name: getattr(layout, each.name) for each in fields(PanelLayout)}
+        layout_of_fit = {name: value for name, value in asked.items() if name not in ("parameters", "step")}
+        series = {"series": asked["series"] or None}
+        return cls(data, str(words), layout_of_fit | series, fit.about.settings, fit.about.hold_test)
+
+    def forecaster(self) -> PanelForecaster:
+        """An untrained one."""
+        settings = {each.name: getattr(self.settings, each.name) for each in fields(PanelSettings)}
+        return PanelForecaster(self.cost, **self.layout, **settings)
+
 
 def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Result:
     """Fit, judge and report."""
     say = StatusLines(quiet)
-    settings = {each.name: getattr(request.settings, each.name) for each in fields(PanelSettings)}
-    forecaster = PanelForecaster(request.cost, **request.layout, **settings)
+    forecaster = request.forecaster()
     with locked(out):
         if any(path.name != ".lock" for path in out.iterdir()):
             raise SettingError(f"{out} is not empty; choose another folder for the fit")
@@ -53,38 +69,76 @@ def run_panel_fit(request: PanelRequest, out: Path, quiet: bool = False) -> Resu
         forecaster.fit(request.data, hold_test=request.hold_test, say=say)
         for note in forecaster.notes_:
             say(f"note: {note}")
-        evaluation, fitted, layout = forecaster.evaluation_, forecaster.fitted_, forecaster.layout_
+        evaluation, fitted = forecaster.evaluation_, forecaster.fitted_
         assert evaluation is not None
         assert fitted is not None
-        assert layout is not None
-        sentences = (*_sentences(evaluation, forecaster.cost), *forecaster.notes_)
         times = evaluation.cases["time"]
-        about = AboutPanel(
-            DataFingerprint(
-                request.data.name, max(1, fitted.state.trained), sha256, str(times.min()), str(times.max())
-            ),
-            settings={name: str(value) for name, value in {**to_plain(layout), **to_plain(request.settings)}.items()},
-            policies=_policies(evaluation),
-            sentences=sentences,
-            today=layout.baseline_action or "",
-            fitted=None if forecaster.learned_ is None else FittedSpan(fitted.state.trained, *forecaster.learned_),
+        file = DataFingerprint(
+            request.data.name, max(1, fitted.state.trained), sha256, str(times.min()), str(times.max())
         )
+        about = AboutPanel.of(forecaster, file, request.hold_test)
         save_panel(out, forecaster, about)
-        folder = out / EVALUATION
-        folder.mkdir(exist_ok=True)
-        series, groups = evaluation.by_series(), evaluation.by_group(group_columns(evaluation))
-        write_table(series, folder / "series.parquet")
-        write_table(groups, folder / "groups.parquet")
-        if (newest := forecaster.newest_) is not None:
-            write_table(newest, out / NEWEST)
-        write_panel_report(out, about, forecaster.cost, fitted.state, series, groups)
-        record_file(out, *(f"{EVALUATION}/{path.name}" for path in sorted(folder.iterdir())), "report.html")
+        report_of_panel(load_panel(out), out)
     rows = [(each.name, each.cost, *(each.change or ())) for each in fitted.state.candidates]
     candidates = pd.DataFrame(rows, columns=["candidate", "cost", "more than the selected", "low", "high"])
     title = f"costs of a case in {evaluation.unit}" if evaluation.unit else "costs of a case"
     tables = ("model selection on validation cases", candidates), (title, evaluation.table)
     facts = {"selection": candidates, "evaluation": evaluation.table}
-    return Result(out, evaluation.unit, (*sentences, f"Report: {out / 'report.html'}"), tables, facts)
+    return Result(out, evaluation.unit, (*about.sentences, f"Report: {out / 'report.html'}"), tables, facts)
+
+
+def refit_panel(folder: Path, data: Path, out: Path, cost: str | None, quiet: bool = False) -> Result:
+    """Fit again, to new rows, what was asked for before, and compare both on cases that neither has seen."""
+    old = load_panel(folder)
+    result = run_panel_fit(PanelRequest.again(old, data, cost), out, quiet)
+    seen, cases = old.forecaster.learned_, read_judged(out)
+    if seen is None or not (cases["time"] > np.datetime64(seen[1])).any():
+        told = "The old forecast and the new one are not compared: no test case is newer than the old fit."
+        return replace(result, sentences=(*result.sentences, told))
+    own = ["series", "time", *(name for name in ("lead_hours",) if name in cases)]
+    before = old.forecaster.evaluate(data, since=str(cases["time"].min())).cases
+    both = cases[cases["time"] > np.datetime64(seen[1])].merge(before[[*own, "cost"]], on=own, suffixes=("", "_old"))
+    new, paid = both["cost"].to_numpy(), both["cost_old"].to_numpy()
+    change = time_difference(new, paid, pd.factorize(both["time"], sort=True)[0])
+    told = newer_sentence("fit", "forecast", new, paid, change, result.unit)
+    return replace(result, sentences=(*result.sentences, told))
+
+
+def run_panel_backtest(request: PanelRequest, out: Path, origins: int, quiet: bool = False) -> Result:
+    """Fit before each origin and judge after it; a second call goes on with the origins that are not done."""
+    require_count("origins", origins)
+    say, forecaster = StatusLines(quiet), request.forecaster()
+    panel = forecaster.read_first(request.data)
+    _, cut, end = forecaster.split(panel)
+    if end - cut < origins:
+        raise SettingError(f"test_fraction must leave a time for each of {origins} origins, got {end - cut} times")
+    starts = [round(start) for start in np.linspace(cut, end, origins + 1)]
+    asked = {"request": to_plain(replace(request, data=Path())), "sha256": _digest(request.data), "origins": origins}
+    parts: list[pd.DataFrame] = []
+    with locked(out):
+        claim_folder(out / "backtest.json", asked, "backtest")
+        for place, (first, stop) in enumerate(pairwise(starts), start=1):
+            file = out / f"origin-{place}.parquet"
+            if not file.exists():
+                say(f"origin {place}: judging from {panel.times(np.array([first]))[0]}")
+                forecaster.judge(panel, first, stop, say)
+                assert forecaster.evaluation_ is not None
+                write_table(forecaster.evaluation_.cases, file)
+            parts.append(read_table(file))
+        named = {str(place): part for place, part in enumerate(parts, start=1)} | {"all": pd.concat(parts)}
+        unit = forecaster.cost.unit
+        table = pd.concat([_origin_row(name, PanelEvaluation(each, unit)) for name, each in named.items()])
+        write_table(table, out / "table.csv")
+    every = PanelEvaluation(pd.concat(parts, ignore_index=True), unit)
+    title = f"mean costs{f' in {unit}' if unit else ''}, 95 % intervals over time"
+    said = (*every.sentences, *forecaster.notes_)
+    return Result(out, unit, said, ((title, table),), {"origins": table})
+
+
+def _origin_row(name: str, evaluation: PanelEvaluation) -> pd.DataFrame:
+    times = evaluation.cases["time"]
+    table = evaluation.table.assign(origin=name, first=str(times.min()), last=str(times.max()))
+    return table[["origin", "first", "last", *evaluation.table.columns]]
 
 
 @dataclass(frozen=True)
@@ -102,76 +156,59 @@ class DecidedPanel:
 
 
 def decide_panel(
-    fit: PanelFit, data: Path, out: Path | None, levels: Sequence[float], last: bool
+    fit: PanelFit, data: Path, out: Path | None, levels: Sequence[float], last: bool, engine: Engine
 ) -> DecidedPanel | DecidedCases:
-    """A decision for every series and target time: their table, or, in a parquet file, how many there are.
+    """A decision for every series and target time: their table, or, in parquet, how many there are.
 
-    They go to the file some series after the other, so that all of them never stand in memory.
+    They go to a parquet file, or to files of a folder, some series after the other, so that all of them never stand in
+    memory.
     """
-    forecaster = fit.forecaster
+    forecaster = working_on(fit, engine)
+    if out is not None and not out.suffix and out.exists() and any(out.iterdir()):
+        raise SettingError(f"{out} is not empty; choose another folder for the decisions")
     panel = forecaster.read(data)
     notes = (*fit.notes, *forecaster.notes_)
     parts = (in_utc(part) for part in forecaster.decided(panel, last, levels))
-    if out is None or file_suffix(out) not in PARQUET:
+    if out is None or (out.suffix and file_suffix(out) not in PARQUET):
         table = pd.concat(list(parts), ignore_index=True)
         return DecidedCases(table, fit.cost_spec, (*notes, *_uncertified(int((~table["certified"]).sum()), len(table))))
-    partial, count, doubtful, writer = out.with_name(f".{out.name}.partial"), 0, 0, None
+    count, doubtful = 0, 0
+    partial, writer = out.with_name(f".{out.name}.partial"), None
     try:
-        for part in parts:
-            table = pa.Table.from_pandas(part, preserve_index=False)
-            writer = writer or pq.ParquetWriter(partial, table.schema)
-            writer.write_table(table)
+        for place, part in enumerate(parts):
+            if not out.suffix:
+                out.mkdir(exist_ok=True)
+                write_table(part, out / f"part-{place:05}.parquet")
+            else:
+                table = pa.Table.from_pandas(part, preserve_index=False)
+                writer = writer or pq.ParquetWriter(partial, table.schema)
+                writer.write_table(table)
             count, doubtful = count + len(part), doubtful + int((~part["certified"]).sum())
         if writer is not None:
             writer.close()
-        partial.replace(out)
+            partial.replace(out)
     finally:
         partial.unlink(missing_ok=True)
     return DecidedPanel(count, doubtful, fit.cost_spec, (*notes, *_uncertified(doubtful, count)))
 
 
-def evaluate_panel(fit: PanelFit, data: Path) -> PanelEvaluation:
+def working_on(fit: PanelFit, engine: Engine) -> PanelForecaster:
+    """The forecaster of a fit, whose parts are worked on by an engine."""
+    fit.forecaster.settings = replace(fit.forecaster.settings, engine=engine.kind, workers=engine.workers)
+    return fit.forecaster
+
+
+def evaluate_panel(fit: PanelFit, data: Path, engine: Engine) -> PanelEvaluation:
     """What the decisions of a fit were worth where outcomes are known."""
-    evaluation, fitted = fit.forecaster.evaluate(data), fit.about.fitted
+    evaluation, fitted = working_on(fit, engine).evaluate(data), fit.about.fitted
     times = evaluation.cases["time"].to_numpy()
-    same = fit.about.data.sha256 == _digest(data)
+    same = fit.about.data is not None and fit.about.data.sha256 == _digest(data)
     overlap = () if fitted is None else overlap_notes(fitted, times, len(times), same)
     return replace(evaluation, notes=(*fit.notes, *fit.forecaster.notes_, *overlap))
 
 
 def _uncertified(doubtful: int, count: int) -> tuple[str, ...]:
     return (f"{doubtful} of {count} decisions are not certified",) if doubtful else ()
-
-
-def _sentences(evaluation: PanelEvaluation, spec: CostSpec) -> tuple[str, ...]:
-    """What the test cases say."""
-    rows: dict[str, dict[str, float]] = evaluation.table.set_index("decided by").to_dict("index")  # type: ignore[assignment]
-    own, unit = rows["forecast"], spec.unit
-    other = "today" if "today" in rows else "level and pooled errors"
-    beside = rows[other]
-    change = (beside["forecast less this"], beside["low"], beside["high"])
-    cases, series = count_text(len(evaluation.cases), "test case"), evaluation.cases["series"].nunique()
-    words = " a case against ".join(amount_text(float(each["mean cost"]), unit) for each in (own, beside))
-    sentences = [
-        f"On {cases} of {series:,} series the forecast costs {words} of {other} (change {change_text(change)})."
-    ]
-    expected = float(evaluation.cases["expected_cost"].mean())
-    sentences.append(f"It expected to pay {amount_text(expected, unit)} a case.")
-    if change[0] > 0:
-        sentences.append(f"Warning: {other} was cheaper.")
-    groups = evaluation.by_group(group_columns(evaluation))
-    sure = groups[(groups["spread/error"] < 0.85) | (groups["spread/error"] > 1.15)]
-    if len(groups):
-        sentences.append(f"Spread/error lies in 0.85 to 1.15 for {len(groups) - len(sure)} of {len(groups)} groups.")
-    return tuple(sentences)
-
-
-def _policies(evaluation: PanelEvaluation) -> tuple[PolicyCost, ...]:
-    rows = evaluation.table.itertuples(index=False)
-    return tuple(
-        PolicyCost(policy, int(cases), float(cost), None if math.isnan(change) else (change, low, high))
-        for policy, cases, cost, change, low, high in rows
-    )
 
 
 def _digest(path: Path) -> str:

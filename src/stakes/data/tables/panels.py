@@ -28,7 +28,7 @@ SERIES_COLUMNS, TIME_COLUMNS = ("unique_id", "item_id"), ("ds", "timestamp", "da
 MOST_LEVELS = 1000  # of a category: each takes a parameter
 _KEY_LEVELS = 200  # of a column of the key that becomes a category by itself
 _MOST_STEPS = 2_000_000  # from the first time of a table to its last
-_CELLS = 1 << 22  # of the dense values of the series that are worked on at once
+_CELLS = 1 << 20  # of the dense values of the series that are worked on at once
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
 _QUIET = 7  # steps without a row, after which a series has ended
@@ -205,6 +205,8 @@ class Panel:
     numbers: Mapping[str, Floats]  # columns of numbers, (N,)
     words: Mapping[str, Places]  # the places of words among the levels, -1 for none, (N,)
     levels: Mapping[str, tuple[str, ...]]  # the words of each category
+    last: int  # the last step of the table
+    newest_outcome: int  # the last step with an outcome
     unseen: Mapping[str, int] = field(default_factory=dict)  # how many rows have a word that was not learned
 
     @property
@@ -213,20 +215,9 @@ class Panel:
         return len(self.bounds) - 1
 
     @property
-    def last(self) -> int:
-        """The last step of the table."""
-        return int(self.at.max())
-
-    @property
     def first_with_history(self) -> int:
         """The first step whose lags and windows lie within the table."""
         return min(self.history, self.last // 4)
-
-    @property
-    def newest_outcome(self) -> int:
-        """The last step with an outcome."""
-        known = self.rows_known
-        return int(self.at[known].max()) if known.any() else -1
 
     @property
     def delay(self) -> int:
@@ -273,7 +264,21 @@ class Panel:
         """The panel as it was before a step: later outcomes are hidden."""
         name = self.layout.target
         seen = np.where(self.at < step, self.numbers[name], np.float32(np.nan))
-        return replace(self, numbers={**self.numbers, name: seen})
+        return replace(self, numbers={**self.numbers, name: seen}, newest_outcome=_newest(self.at, seen))
+
+    def parts(self) -> Iterator["Panel"]:
+        """Some of the series after the others, each part with the times of all."""
+        for some in self.batches():
+            bounds = self.bounds[some.start : some.stop + 1]
+            rows = slice(int(bounds[0]), int(bounds[-1]))
+            yield replace(
+                self,
+                keys=self.keys.take(pa.array(np.arange(some.start, some.stop))) if self.layout.series else self.keys,
+                bounds=bounds - rows.start,
+                at=self.at[rows],
+                numbers={name: values[rows] for name, values in self.numbers.items()},
+                words={name: codes[rows] for name, codes in self.words.items()},
+            )
 
     @classmethod
     def read(cls, source: Any, layout: PanelLayout, levels: Mapping[str, tuple[str, ...]] | None = None) -> "Panel":
@@ -309,16 +314,19 @@ class Panel:
         numbers.setdefault(layout.target, np.full(len(code), np.nan, np.float32))
         read = {name: _words(table[name], name, None if levels is None else levels[name]) for name in layout.words}
         bounds = np.concatenate([[0], np.flatnonzero(~within) + 1, [len(code)]]).astype(np.int64)
+        at = ((seconds - start.astype(np.int64)) // step).astype(np.int32)
         return cls(
             layout=layout,
             keys=keys,
             start=start.astype("datetime64[s]"),
             step=step,
             bounds=bounds,
-            at=((seconds - start.astype(np.int64)) // step).astype(np.int32),
+            at=at,
             numbers=numbers,
             words={name: codes for name, (codes, _, _) in read.items()},
             levels={name: known for name, (_, known, _) in read.items()},
+            last=int(at.max()),
+            newest_outcome=_newest(at, numbers[layout.target]),
             unseen={name: lost for name, (_, _, lost) in read.items() if lost},
         )
 
@@ -389,7 +397,6 @@ class Panel:
 
     def cases(
         self,
-        some: slice,
         scale: PanelScale,
         first: int,
         end: int,
@@ -397,32 +404,30 @@ class Panel:
         upcoming: bool = False,
         drawn: tuple[float, np.random.Generator] | None = None,
     ) -> PanelCases:
-        """The cases of some series whose target times are in steps [first, end).
+        """The cases whose target times are in steps [first, end).
 
         Those with an outcome; with `upcoming` every row that is not masked and issued when there were outcomes, and all
         times after the newest outcome that a lead reaches, of series that have not ended; `drawn` takes a share of the
         rows at random.
         """
-        lay = self.layout
-        rows = slice(int(self.bounds[some.start]), int(self.bounds[some.stop]))
-        series = np.repeat(np.arange(some.start, some.stop), np.diff(self.bounds[some.start : some.stop + 1]))
-        at, target = self.at[rows].astype(np.int64), self.numbers[lay.target][rows]
-        count, width = some.stop - some.start, self.last + 1 + self.horizon
+        lay, count, width = self.layout, self.count, self.last + 1 + self.horizon
+        series = np.repeat(np.arange(count), np.diff(self.bounds))
+        at, target = self.at.astype(np.int64), self.numbers[lay.target]
         row_of = np.full((count, width), -1, np.int32)
-        row_of[series - some.start, at] = np.arange(len(at), dtype=np.int32)
+        row_of[series, at] = np.arange(len(at), dtype=np.int32)
         dense = np.full((count, width), np.nan, np.float32)
-        dense[series - some.start, at] = target
+        dense[series, at] = target
         wanted = np.isfinite(target)
         if upcoming:
-            wanted = np.ones(len(at), bool) if lay.mask is None else self.numbers[lay.mask][rows] != 0
+            wanted = np.ones(len(at), bool) if lay.mask is None else self.numbers[lay.mask] != 0
         wanted = wanted & (at >= first) & (at < end)
         if drawn is not None and drawn[0] < 1:
             wanted &= drawn[1].random(len(wanted)) < drawn[0]
-        own, steps = series[wanted] - some.start, at[wanted]
+        own, steps = series[wanted], at[wanted]
         leads = self._steps(lay.leads, "lead")
         parts = [(own, steps, np.full(len(own), lead, np.int64)) for lead in leads]
         if upcoming:
-            alive, newest = ~self.ended[some], self.newest_outcome
+            alive, newest = ~self.ended, self.newest_outcome
             for lead in leads:
                 for step in range(max(first, newest + 1), min(end, newest + self.delay + lead + 1)):
                     places = np.flatnonzero(alive & (row_of[:, step] < 0))
@@ -431,18 +436,10 @@ class Panel:
         order = np.lexsort((ahead, steps, own))
         if upcoming:
             order = order[(steps - ahead)[order] <= self.newest_outcome + self.delay]
-        return self._made(some.start, rows, dense, row_of, own[order], steps[order], ahead[order], scale)
+        return self._made(dense, row_of, own[order], steps[order], ahead[order], scale)
 
     def _made(
-        self,
-        offset: int,
-        rows: slice,
-        dense: Floats,
-        row_of: Places,
-        own: Places,
-        steps: Places,
-        lead: Places,
-        scale: PanelScale,
+        self, dense: Floats, row_of: Places, own: Places, steps: Places, lead: Places, scale: PanelScale
     ) -> PanelCases:
         """The cases (own, steps, lead), their values taken from the dense ones (series, steps)."""
         lay, issue, reach = self.layout, steps - lead, self.reach - self.horizon
@@ -466,7 +463,7 @@ class Panel:
         row = row_of[own, np.minimum(steps, row_of.shape[1] - 1)]
         newest = np.maximum.accumulate(np.where(row_of >= 0, np.arange(row_of.shape[1]), 0), axis=1)
         there = np.where(row >= 0, row, row_of[own, newest[own, np.maximum(issue, 0)]])  # else the newest row
-        some_row = np.where(there >= 0, there, row_of.max(1)[own]) + rows.start
+        some_row = np.where(there >= 0, there, row_of.max(1)[own])
         words = (
             np.stack([self.words[name][some_row] for name in lay.words], 1)
             if lay.words
@@ -500,7 +497,7 @@ class Panel:
         has, today = row >= 0, self.numbers.get(lay.baseline_action or "")
         outcome = np.where(has, dense[own, steps], np.float32(np.nan))
         return PanelCases(
-            series=own + offset,
+            series=own,
             step=steps,
             lead=lead,
             level=level,
@@ -568,6 +565,11 @@ class Panel:
                 f"{new:,} of {self.count:,} series have no outcome yet: their level is that of series like them"
             )
         return tuple(notes)
+
+
+def _newest(at: Places, target: Floats) -> int:
+    known = np.isfinite(target)
+    return int(at[known].max()) if known.any() else -1
 
 
 def row_keys(table: pd.DataFrame, layout: PanelLayout) -> NDArray[np.object_]:
