@@ -238,7 +238,8 @@ def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Pa
 def test_the_words_of_a_cost(client: httpx.Client) -> None:
     cost = client.get("/v1/model").json()["cost"]
     assert cost["about"] == "buy a quantity, quadratic cost of being short or long"
-    assert {each["name"]: each["about"] for each in cost["parameters"]}["short"] == "price of too little, squared"
+    about = {each["name"]: each["about"] for each in cost["parameters"]}
+    assert about["short"] == "what the square of one missing unit costs"
 
 
 @pytest.mark.parametrize("name", WHOLE)

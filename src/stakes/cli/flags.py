@@ -1,7 +1,7 @@
 """Flags that several commands share, one spelling for all, and flags made of settings; light enough for --help."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from os.path import isfile
 from pathlib import Path
@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter, Token
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
 from stakes.forecasting.parameters import FitSettings, RecalibratorSettings
+from stakes.settings import attribute_texts
 from stakes.text import duration_hours
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def flags_of(methods: type, *settings: type, without: Sequence[str] = (), **othe
     """A dataclass of flags with these methods: one flag for each field of the settings, and others."""
     made: dict[str, tuple[Any, Any]] = {}
     for each in settings:
-        hints, texts = get_type_hints(each), _help(each)
+        hints, texts = get_type_hints(each), attribute_texts(each)
         for field in fields(each):
             if field.name in without or field.name in made:  # of which the first settings tell
                 continue
@@ -210,16 +211,6 @@ def settings_of(flags: object, settings: type, without: Sequence[str] = ()) -> d
                 value = field.default if value is None else read(field.name, value)
             found[field.name] = value
     return found
-
-
-def _help(settings: type) -> Mapping[str, str]:
-    """The text of each field in the docstrings of settings and of what they inherit from."""
-    texts: dict[str, str] = {}
-    for base in settings.__mro__:
-        _, _, attributes = (base.__doc__ or "").partition("Attributes:\n")
-        for match in re.finditer(r"^        (\w+): (.*(?:\n {9,}.*)*)", attributes, re.MULTILINE):
-            texts[match[1]] = " ".join(match[2].split())
-    return texts
 
 
 # Forecasts that a user already has

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_origin
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ from stakes.costs.scalar_costs import (
     ImbalanceCost,
     NewsvendorCost,
     PowerCurve,
+    PriceParameter,
     ProtectionCost,
     ShortfallCost,
     WindDispatchCost,
@@ -50,11 +51,16 @@ from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_
 from stakes.programs.modelling import Program
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.storage import ArbitrageCost, StorageCost
-from stakes.settings import from_plain, shown
+from stakes.settings import attribute_texts, from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
 ParameterValue = float | str | tuple[float, ...] | ParameterRange
 """A number, a text such as "@margin" for a column, numbers one an outcome, or a range of which each case has one."""
+
+
+_FIRST = re.compile(
+    r"; |\. |, (?:not negative|positive|above 0|a number or)"
+)  # what a text says, without what is allowed
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,27 @@ class _Kind:
     line: str
     example: str
     each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
-    ranges: tuple[str, ...] = ()  # those of which one may be a range
-    texts: tuple[str, ...] = ()
     package: str = ""  # the other package that it is of, with its version
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """The parameters of which one may be a range."""
+        return tuple(field.name for field in fields(self.kind) if field.type == PriceParameter)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The parameters that are text."""
+        said = (str, "str")
+        return tuple(each.name for each in fields(self.kind) if each.type in said or get_origin(each.type) is Literal)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What each parameter stands for, as the classes say it."""
+        known = attribute_texts(self.kind) | (attribute_texts(PowerCurve) if self.kind is WindDispatchCost else {})
+        risk = attribute_texts(CVaRCost)
+        known |= {key: risk[field] for key, field in RISK_KEYS.items()}
+        first = {name: _FIRST.split(text)[0].removesuffix(".") for name, text in known.items()}
+        return {name: f"{text[0].lower()}{text[1:]}" for name, text in first.items()}
 
 
 _KINDS = {
@@ -75,39 +99,31 @@ _KINDS = {
         ShortfallCost,
         "commit power, pay penalty x shortfall^2; outcome: power as a fraction of capacity",
         "shortfall:penalty=5",
-        ranges=("penalty",),
     ),
     "wind_dispatch": _Kind(
         WindDispatchCost,
         "the same for wind speed in m/s, through a power curve",
         "wind_dispatch:penalty=5,cutoff_speed=25",
-        ranges=("penalty",),
     ),
     "protection": _Kind(
         ProtectionCost,
         "protect at a level between 0 and 1 against a hazard above or below a threshold",
         "protection:threshold=0,false_alarm_ratio=0.2,hazard=below",
-        ranges=("threshold", "false_alarm_ratio", "sharpness"),
-        texts=("hazard",),
     ),
     "cost_loss": _Kind(
         CostLossCost,
         "protect or not against an event above or below a threshold, or bear the loss; nothing can be trained on it",
         "cost_loss:threshold=0,protection=0.2,loss=1,event=below",
-        ranges=("threshold", "protection", "loss"),
-        texts=("event",),
     ),
     "newsvendor": _Kind(
         NewsvendorCost,
         "stock a quantity, linear cost of too little (underage) and too much (overage)",
         "newsvendor:underage=4,overage=1,upper=500",
-        ranges=("underage", "overage"),
     ),
     "imbalance": _Kind(
         ImbalanceCost,
         "buy a quantity, quadratic cost of being short or long",
         "imbalance:short=10,long=1,upper=150",
-        ranges=("short", "long"),
     ),
     "schedule": _Kind(
         ScheduleCost,
@@ -166,11 +182,10 @@ def _kind(name: str) -> _Kind | None:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise CostError(f"the cost {name} of {package} must be a dataclass with its parameters as fields, got {value}")
     parameters = [field for field in fields(kind) if field.init]
-    texts = tuple(field.name for field in parameters if field.type in (str, "str"))
+    made = _Kind(kind, (kind.__doc__ or "").partition("\n")[0], name, package=package)
     needed = [field.name for field in parameters if field.default is field.default_factory is MISSING]
-    example = ",".join(f"{key}={'word' if key in texts else 1}" for key in needed)
-    line = (kind.__doc__ or "").partition("\n")[0]
-    return _Kind(kind, line, f"{name}:{example}".rstrip(":"), texts=texts, package=package)
+    example = ",".join(f"{key}={'word' if key in made.texts else 1}" for key in needed)
+    return replace(made, example=f"{name}:{example}".rstrip(":"))
 
 
 def package_of(name: str) -> str:
@@ -181,6 +196,11 @@ def package_of(name: str) -> str:
 def library_name(cost: object) -> str | None:
     """What a cost of the library is called; None for any other."""
     return next((name for name, each in _KINDS.items() if each.kind is type(cost)), None)
+
+
+def parameter_words(name: str) -> dict[str, str]:
+    """What each parameter of a cost of that name stands for; nothing of a user's own."""
+    return {} if (kind := _kind(name)) is None else kind.about
 
 
 def column_of(value: object) -> str | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import torch
 
-from stakes.cost_spec.spec import CostSpec, cost_names
+from stakes.cost_spec.spec import CostSpec, cost_names, parameter_words
 from stakes.costs.cost import (
     Cost,
     action_is_outcome,
@@ -25,41 +25,6 @@ _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "
 _PRICES += ("protection", "loss")
 _PRICES += ("price", "quadratic", "ramp", "budget", "power", "energy")  # limits too are of interest on a wide range
 _BOUNDS = ("lower", "upper")
-_WORDS = {
-    "penalty": "price of a shortfall, squared",
-    "short": "price of too little, squared",
-    "long": "price of too much, squared",
-    "underage": "price of each unit too little",
-    "overage": "price of each unit too much",
-    "threshold": "outcome where the hazard, or the event, begins",
-    "protection": "price of protecting in full",
-    "loss": "what the event costs without protection",
-    "false_alarm_ratio": "price of a false alarm; damage costs 1",
-    "sharpness": "how sharply it begins",
-    "exposure_power": "how damage grows with what is left unprotected",
-    "protection_power": "how protecting in vain grows with its level",
-    "ramp_speed": "wind at hub height for half the power, m/s",
-    "ramp_sharpness": "how steeply power rises there",
-    "cutoff_speed": "storm at hub height that halves the power, m/s",
-    "cutoff_sharpness": "how steeply power falls there",
-    "hub_height": "in m",
-    "reference_height": "of the wind that is forecast, in m",
-    "shear": "exponent by which wind grows with height",
-    "cvar_level": "share of the outcomes that are not the worst",
-    "cvar_mix": "how much the worst outcomes count, beside the mean",
-}
-_WORDS_OF_PARTS = {
-    "short": "price of each unit too little",
-    "long": "price of each unit too much",
-    "quadratic": "twice the price of the square of a unit",
-    "ramp": "by how much neighbours may differ",
-    "budget": "what there is to share out",
-    "price": "what each unit sold ahead earns",
-    "power": "the most that is charged or discharged at once",
-    "energy": "the most that the battery holds",
-    "efficiency": "share of what is charged that comes out again",
-    "start": "what the battery holds at first",
-}
 _RANGES = {"efficiency": (0.05, 1.0), "cvar_level": (0.05, 0.99), "cvar_mix": (0.05, 1.0)}
 _TIMES = 10.0  # a price may be so many times higher or lower
 _KEPT = 64  # costs with other numbers
@@ -214,8 +179,7 @@ class ServedCost:
             low, high, scale = value - reach, value + reach, "linear"
             least, most = _RANGES.get(name, (0.0 if self.parts else -math.inf, math.inf))  # of parts none is negative
             low, high = max(low, least), min(high, most)
-        words = _WORDS | (_WORDS_OF_PARTS if self.parts else {})
-        about = "" if self._spec.is_own else words.get(name, "")
+        about = parameter_words(self._spec.name).get(name, "")
         known = {"name": name, "about": about, "value": value, "low": low, "high": high, "scale": scale}
         return ParameterAnswer.model_validate({**known, "slider": name not in _BOUNDS})
 
