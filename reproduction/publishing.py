@@ -166,7 +166,8 @@ def claims_markdown(claims: Mapping[str, Any], rivals: Sequence[Mapping[str, Any
 _RIVALS = (
     "Each against weight 0 of the paper's settings on the same test cases, paired; of one data seed and three seeds "
     "where no more were trained. The synthetic task with the diffusion model; wind (λ = 5), frost (α = 0.5) with the "
-    "implicit one where nothing else is said. Bold where zero is left out."
+    "implicit one where nothing else is said. Bold where zero is left out. † Without the runs that kept epoch 0, which "
+    "contain no decision training."
 )
 
 
@@ -177,7 +178,7 @@ def _rivals_lines(rows: Sequence[Mapping[str, Any]]) -> str:
         cost, regret, score, gap = (row[name] for name in ("cost", "foresight_regret", "energy_score", "gap"))
         changes = (_change_cell(cost), _change_cell(regret, " %"), _change_cell(score, " %"), _change_cell(gap))
         mean = "" if cost is None or cost[0] is None else f"{cost[0]:.4f}"
-        weight = f"{row['weight']:g}"
+        weight = f"{row['weight']:g}" + ("†" if row.get("untrained") else "")
         lines.append(f"| {' | '.join([row['task'], row['method'], weight, mean, *changes])} |")
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from reproduction.figures.paper_figure import nearest
 from reproduction.plan import CHOICES, MAIN
-from reproduction.studies import with_decision_training
+from reproduction.studies import untrained_runs, with_decision_training
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.intervals import Resampling
@@ -32,8 +32,10 @@ def rival_rows(studies: Studies) -> list[dict[str, Any]]:
         if base is not None and parameter is not None:
             parameter = nearest([parameter], base.parameters)[0]
         if base is not None and (parameter is None or parameter in studies[key].parameters):
-            study = with_decision_training(studies[key])
-            rows += [{"task": key.task, "method": _title(key), **row} for row in _rows(key, study, base, parameter)]
+            study = studies[key]
+            for row in _rows(key, with_decision_training(study), base, parameter):
+                untrained = untrained_runs(study, decision_weight=row["weight"], parameter=parameter)
+                rows.append({"task": key.task, "method": _title(key), **row, "untrained": untrained})
     return rows
 
 

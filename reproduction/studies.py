@@ -52,9 +52,15 @@ def assess(
     return build_study(evaluations, tasks, settings, described)
 
 
-def untrained_runs(study: Study) -> int:
-    """How many runs with a decision weight kept the weights of epoch 0, in which there is no decision training."""
-    return 0 if _BEST_EPOCH not in study.forecasts else int(_untrained(study).sum())
+def untrained_runs(study: Study, **place: float | None) -> int:
+    """How many runs with a decision weight kept the weights of epoch 0, in which there is no decision training.
+
+    Of all, or of those at a `decision_weight` and a `parameter` of the cost.
+    """
+    if _BEST_EPOCH not in study.forecasts:
+        return 0
+    chosen = {axis: value for axis, value in place.items() if value is not None}
+    return int(_untrained(study).sel(chosen, method="nearest").sum())
 
 
 def with_decision_training(study: Study) -> Study:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reproduction.calibration import calibration_sides, economic_value, skill, total_spread
 from reproduction.plan import BASES, CHOICES, MAIN, METHODS, SCORE_CHOICES, SHUFFLED, TOTAL, ScoreChoice, score_choice
+from reproduction.studies import untrained_runs
 from reproduction.study import RegionBy, Study, StudyError, defined_deviation
 from reproduction.study_collection import Studies, StudyKey
 from stakes.argument_checks import require_finite
@@ -40,7 +41,7 @@ def summarise(study: Study, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
     """One line for each parameter, decision weight, region (all, by outcome, by forecast) and metric.
 
     `mean` over cases and seeds, `deviation` between seeds; `difference` from weight 0 with its 95 % interval `low` to
-    `high`, paired in cases and seeds: over those that failed at neither weight.
+    `high`, paired in cases and seeds: over those that failed at neither weight. `untrained` runs kept epoch 0.
     """
     present = [metric for metric in metrics if metric in study.forecasts]
     rows = [
@@ -75,6 +76,7 @@ def _rows(study: Study, metric: str, parameter: float, region: str | None, by: R
             "difference": None if difference is None else difference.mean,
             "low": None if difference is None else difference.low,
             "high": None if difference is None else difference.high,
+            "untrained": untrained_runs(study, decision_weight=weight, parameter=parameter),
         }
 
 
@@ -256,12 +258,16 @@ def metrics_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (parameter, weight), lines in _grouped(whole, "parameter", "decision_weight").items():
         cells = [_with_difference(lines[metric]) for metric in metrics]
-        rows.append((parameter, weight, *cells, _interval(economic_value(study, weight, parameter).interval(), 3)))
+        value = _interval(economic_value(study, weight, parameter).interval(), 3)
+        rows.append(
+            (parameter, weight, *cells, value, untrained_runs(study, decision_weight=weight, parameter=parameter))
+        )
     columns = (
         Column(study.about["parameter"] or "data", kind="number", help="the parameter of the cost"),
         Column("weight", kind="number", help="the decision weight"),
         *(Column(_NAMES[metric], kind="number") for metric in metrics),
         Column("economic value", kind="number", help="0: climatology's action; 1: perfect foresight"),
+        Column("kept epoch 0", kind="number", help="runs without decision training, which no claim counts"),
     )
     note = "Mean over seeds and cases; in brackets the difference from weight 0 with its paired 95 % interval, bold "
     note += (

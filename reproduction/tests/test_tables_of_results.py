@@ -28,6 +28,7 @@ from stakes.evaluation.intervals import Difference
 from stakes.reports.page import Table
 
 COLUMNS = ["parameter", "decision_weight", "region", "by", "metric", "mean", "deviation", "difference", "low", "high"]
+COLUMNS += ["untrained"]
 
 
 @pytest.fixture
@@ -126,11 +127,12 @@ def test_metrics_by_weight() -> None:
     study = invented(WIND, (5.0, 10.0))
     table = metrics_table(WIND, study, summarise(study))
     names = ["penalty", "weight", "energy score", "realised cost", "signed gap", "miscalibration", "economic value"]
+    names.append("kept epoch 0")
     assert [column.name for column in table.columns] == names
     assert [row[:2] for row in table.rows] == [(parameter, weight) for parameter in (5.0, 10.0) for weight in WEIGHTS]
     for row in texts(table):
-        assert ["[" in text for text in row[2:-1]] == [float(row[1]) > 0] * 4
-        assert "[" in row[-1]
+        assert ["[" in text for text in row[2:-2]] == [float(row[1]) > 0] * 4
+        assert ("[" in row[-2], row[-1]) == (True, "0")
     mean = study.mean("cost", 0.3, 10.0)
     low, high = (mean - study.mean("cost", 0.0, 10.0)).interval()[1:]
     (cell,) = (row[3] for row in table.shown_rows() if (row[0].key, row[1].key) == (10.0, 0.3))
