@@ -97,23 +97,18 @@ def decide(
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
-    if files.members is None:
-        if folder is None or newdata is None:
-            raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
-        if target or files.describes_members:
-            raise SettingError(flag.ONLY_OF_MEMBERS)
+    known = files.of_folder(folder, newdata, "decide needs FOLDER and NEWDATA, or --members and --cost", target)
+    if known is not None:
         from stakes.training.engines import Engine
         from stakes.workflows.decide import DecidedCases, decide_with  # not needed where there are members already
 
         where = Engine(engine, workers)
-        result = decide_with(folder, newdata, cost, levels, last, out=out, engine=where, **files.csv)
+        result = decide_with(*known, cost, levels, last, out=out, engine=where, **files.csv)
         if not isinstance(result, DecidedCases):  # of a panel, which wrote its file itself
             print_notes(result.notes, quiet)
             print_json(result.record() | {"out": str(out)}) if json else print_text(str(out))
             return
     else:
-        if folder is not None:
-            raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
         from stakes.workflows.decide import decide_members
 
         spec = _cost(cost)

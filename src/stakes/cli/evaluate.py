@@ -47,19 +47,15 @@ def evaluate(
     require_writable(cases, force, inputs=(data, files.members, outcomes))
     if block is not None:
         require_count("block", block)
-    if files.members is None:
-        if folder is None or data is None:
-            raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
-        if target or files.describes_members:
-            raise SettingError(flag.ONLY_OF_MEMBERS)
+    needed = "evaluate needs FOLDER and DATA, or --members, --outcomes and --cost"
+    known = files.of_folder(folder, data, needed, target)
+    if known is not None:
         from stakes.training.engines import Engine
         from stakes.workflows.evaluate import evaluate_with
 
         where = Engine(engine, workers)
-        result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, engine=where, **files.csv)
+        result = evaluate_with(*known, outcomes, cost, block, baseline_action, engine=where, **files.csv)
     else:
-        if folder is not None:
-            raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
         if outcomes is None or cost is None:
             raise SettingError(f"--members needs {'--outcomes' if outcomes is None else '--cost'} too")
         from stakes.cost_spec.spec import CostSpec

@@ -241,6 +241,20 @@ class _FormatFlags:
         """Whether there is a flag that only an ensemble needs."""
         return self.format != NO_ENSEMBLE.format
 
+    def of_folder(
+        self, folder: Path | None, data: Path | None, needed: str, others: object = None
+    ) -> tuple[Path, Path] | None:
+        """A folder and the data for it; None where members are given in place of both."""
+        if self.members is not None:
+            if folder is not None:
+                raise SettingError(f"give --members or a folder, not both; got {str(folder)!r} besides --members")
+            return None
+        if folder is None or data is None:
+            raise SettingError(needed)
+        if others or self.describes_members:
+            raise SettingError(ONLY_OF_MEMBERS)
+        return folder, data
+
     def read(
         self,
         target: str | None,

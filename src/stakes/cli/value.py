@@ -98,15 +98,13 @@ def _found(
     from stakes.workflows.value import names_of, value_of_fit, value_of_members
 
     spec = CostSpec.parse(cost)
-    if files.members is None:
-        if folder is None or data is None:
-            raise SettingError("value needs --members and --outcomes, or FOLDER of a fit and DATA")
-        if target or files.describes_members or against or outcomes:
-            raise SettingError(flag.ONLY_OF_MEMBERS)
-        return value_of_fit(folder, data, spec, values, block, **files.csv)
-    if folder is not None or outcomes is None:
-        said = "--members needs --outcomes too" if outcomes is None else "value takes --members or a folder, not both"
-        raise SettingError(said)
+    needed = "value needs --members and --outcomes, or FOLDER of a fit and DATA"
+    known = files.of_folder(folder, data, needed, target or against or outcomes)
+    if known is not None:
+        return value_of_fit(*known, spec, values, block, **files.csv)
+    if outcomes is None:
+        raise SettingError("--members needs --outcomes too")
+    assert files.members is not None
     paths = [files.members, *([] if against is None else [against])]
     read = [files.read(target, spec.build(), outcomes, points=True, members=path) for path in paths]
     return value_of_members(dict(zip(names_of(paths), read, strict=True)), spec, values, block)

@@ -552,16 +552,12 @@ class AllocationCost(SeparableCost):
     short: Parameter
     long: Parameter
     budget: Parameter
+    lower: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         take_lists(self)
         _require_prices(self.short, self.long)
         require_positive("budget", self.budget, CostError)
-
-    @property
-    def lower(self) -> float:
-        """The least share, 0."""
-        return 0.0
 
     @property
     def upper(self) -> Parameter:

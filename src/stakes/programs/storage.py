@@ -231,6 +231,8 @@ class StorageCost(ProgramCost):
     energy: Parameter
     efficiency: float = 0.9
     start: Parameter = 0.0
+    lower: ClassVar[float] = 0.0
+    upper: ClassVar[None] = None  # what is missing is bought
     action_is_outcome: ClassVar[bool] = True
     has_parameters_of_cases: ClassVar[bool] = True
 
@@ -243,16 +245,6 @@ class StorageCost(ProgramCost):
         short, price = (torch.as_tensor(number, dtype=torch.float64) for number in (self.short, self.price))
         if known_false(short > price):
             raise CostError("short must lie above price, or committing more would pay without end")
-
-    @property
-    def lower(self) -> float:
-        """The least commitment, 0."""
-        return 0.0
-
-    @property
-    def upper(self) -> None:
-        """No largest commitment: what is missing is bought."""
-        return
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
         """What no action changes of the cost, beside that of the program, (...)."""
@@ -336,6 +328,7 @@ class ArbitrageCost(ProgramCost):
     energy: Parameter
     efficiency: float = 0.9
     quadratic: float = 0.0
+    lower: ClassVar[float] = 0.0
     opposites: ClassVar[tuple[str, str]] = ("charge", "discharge")
     has_parameters_of_cases: ClassVar[bool] = True
 
@@ -347,11 +340,6 @@ class ArbitrageCost(ProgramCost):
         if isinstance(self.quadratic, Tensor):
             object.__setattr__(self, "quadratic", self.quadratic.reshape(()))
         _require_battery(self)
-
-    @property
-    def lower(self) -> float:
-        """The least that is charged or discharged, 0."""
-        return 0.0
 
     @property
     def upper(self) -> Parameter:
