@@ -113,7 +113,7 @@ def test_what_test_cases_said_against_a_fit_is_told_wherever_it_decides() -> Non
     changed("about", json.loads(Path("load/bundle.json").read_text())["payload"]["about"] | {"alarms": [said]})
     for words in COMMANDS:
         assert f"note: {said.removesuffix('.')}\n" in called(*words, "--force")[2]
-    source = open_source([Path("load")], None, ServiceSettings())
+    source = open_source(Path("load"), None, ServiceSettings())
     request = DecideRequest(features=[[10.0] * len(source.model()["features"])])
     assert said.removesuffix(".") in Service(source).decide(request).notes
 

@@ -394,7 +394,7 @@ def test_the_service_answers_for_one_series_by_its_key(tmp_path: Path) -> None:
     fit = ["fit", str(tmp_path / "sales.parquet"), *words.split(), "--cost", COST, "--quiet", "--model", "linear"]
     assert main([*fit, "--out", str(tmp_path / "shops")]) == 0
     loaded = load_panel(tmp_path / "shops").forecaster
-    app = create_app(open_source([tmp_path / "shops"], None, ServiceSettings()))
+    app = create_app(open_source(tmp_path / "shops", None, ServiceSettings()))
     with testclient.TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.post("/v1/series", json={"series": "s1/bread"}).json()
         row = dict(zip(answer["columns"], answer["rows"][0], strict=True))

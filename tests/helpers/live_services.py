@@ -29,7 +29,7 @@ def golden_fit(folder: Path) -> Path:
 
 
 def golden_service(folder: Path, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
-    return create_app(open_source([folder], None, settings), make)
+    return create_app(open_source(folder, None, settings), make)
 
 
 def forked_fork_server(entry: str, stdin: int, environment: Mapping[str, str]) -> ForkedCommand:

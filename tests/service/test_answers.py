@@ -16,7 +16,6 @@ from refusals import refuses
 import stakes
 from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.folder import STORED_CASES
-from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
@@ -226,7 +225,7 @@ def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Pa
         about={"quality": to_plain(layout.cases(given).quality)},
     )
     given.loc[1, "wind"], given.loc[2, "sun"] = 5000, np.nan
-    service = Service(open_source([folder], None, ServiceSettings()))
+    service = Service(open_source(folder, None, ServiceSettings()))
     answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]))
     expected = decide_fit(load_bundle(folder), folder, given, None, [0.5])
     assert answer.notes == list(expected.notes)
@@ -248,7 +247,7 @@ def test_every_slider_of_a_cost_of_the_library_says_what_it_is(fit: Path, name: 
     numbers = {field.name: field.default if isinstance(field.default, float) else 1.0 for field in known}
     numbers |= {"upper": 9.0} if "upper" in numbers else {}
     words = ",".join(f"{key}={value}" for key, value in numbers.items() if key != "hazard")
-    service = Service(open_source([fit], f"{name}:{words}", ServiceSettings()))
+    service = Service(open_source(fit, f"{name}:{words}", ServiceSettings()))
     sliders = [each for each in service.model().cost.parameters if each.slider]
     assert sliders
     assert [each.name for each in sliders if not each.about] == []
@@ -292,7 +291,7 @@ def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: ht
 def test_cases_that_cannot_be_read_are_a_note(fit: Path, tmp_path: Path) -> None:
     shutil.copytree(fit, tmp_path / "load")
     (tmp_path / "load" / STORED_CASES).write_bytes(b"PAR1")
-    opened = open_source([tmp_path / "load"], None, ServiceSettings())
+    opened = open_source(tmp_path / "load", None, ServiceSettings())
     service = Service(opened)
     assert any("the cases to look at cannot be read" in note for note in opened.notes)
     assert service.cases().cases == []
@@ -304,39 +303,20 @@ def test_cases_that_the_manifest_does_not_name_are_not_read(fit: Path, tmp_path:
     stakes.artifacts.fits.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
     (tmp_path / "bare" / STORED_CASES).parent.mkdir()
     shutil.copy(fit / STORED_CASES, tmp_path / "bare" / STORED_CASES)
-    assert open_source([tmp_path / "bare"], None, ServiceSettings()).cases().cases == []
+    assert open_source(tmp_path / "bare", None, ServiceSettings()).cases().cases == []
 
 
 def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> None:
     stakes.artifacts.fits.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
-    service = Service(open_source([tmp_path / "bare"], None, ServiceSettings()))
+    service = Service(open_source(tmp_path / "bare", None, ServiceSettings()))
     assert not service.model().takes_tables
     refuses(RequestError, "without the layout", service.table, TableRequest(csv="wind\n1\n"))
-
-
-def test_two_fits_are_compared(fit: Path) -> None:
-    settings = ServiceSettings()
-    service = Service(open_source([fit, fit], None, settings))
-    assert [each.name for each in service.model().forecasts] == ["chosen", "weight_0", "second"]
-    curves = service.curve(CurveRequest(features=[0.0, 0.0, 0.0])).curves
-    assert curves[2].title == "load, weight 0.9"
-    assert curves[2].density == curves[0].density
-
-
-def test_fits_of_other_features_are_not_compared(fit: Path, tmp_path: Path) -> None:
-    given = table(30).rename(columns={"price": "cost"})
-    forecaster = DecisionAwareForecaster(
-        CostSpec.parse("imbalance:short=4,long=1,upper=9").build(), decision_weight=0.0, epochs=1, random_state=0
-    )
-    forecaster.fit(given[["wind", "sun", "cost"]], given["load"])
-    stakes.artifacts.fits.save_bundle(tmp_path / "other", forecaster)
-    refuses(stakes.StakesError, "features of .* are", open_source, [fit, tmp_path / "other"], None, ServiceSettings())
 
 
 def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Path, tmp_path: Path) -> None:
     file = tmp_path / "costs.py"
     file.write_text("def mine(action, outcome, steep):\n    return steep * (action - outcome) ** 2 + action\n")
-    service = Service(open_source([fit], f"{file}:mine:lower=0,upper=9,steep=2", ServiceSettings()))
+    service = Service(open_source(fit, f"{file}:mine:lower=0,upper=9,steep=2", ServiceSettings()))
     members = [[1.0, 3.0]]
     found = [
         service.decide(DecideRequest(members=members, cost=cost)).decisions[0].action for cost in ({}, {"steep": 0.5})
@@ -351,7 +331,7 @@ def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Pa
 )
 def test_curves_of_a_schedule_of_one_part_and_of_aversion_to_risk(fit: Path, cost: str) -> None:
     """The least expected cost on the curve is that of the best action."""
-    service = Service(open_source([fit], cost, ServiceSettings()))
+    service = Service(open_source(fit, cost, ServiceSettings()))
     assert service.model().cost.parts == []
     for members, levels in (([1.0, 2.0, 3.0, 4.0, 5.0, 6.5] * 2, None), ([1.0, 3.0, 8.0], [0.1, 0.5, 0.9])):
         request = CurveRequest(members=members, member_levels=levels, points=401)

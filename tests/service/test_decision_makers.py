@@ -21,7 +21,7 @@ FEATURES = ROWS.to_numpy().tolist()
 
 
 def service(conditioned: bool = True, cost: str | None = None) -> Service:
-    return Service(open_source([ranged_fit(conditioned)[0]], cost, ServiceSettings()))
+    return Service(open_source(ranged_fit(conditioned)[0], cost, ServiceSettings()))
 
 
 def forecaster(conditioned: bool = True) -> DecisionAwareForecaster:

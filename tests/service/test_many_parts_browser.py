@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(chrome: webdriver.Chrome, folder: Path) -> Iterator[webdriver.Chrome]:
     settings = ServiceSettings(workers=1)
     resize(chrome, 1280, 900)
-    with listening(create_app(open_source([folder], None, settings)), settings) as address:
+    with listening(create_app(open_source(folder, None, settings)), settings) as address:
         chrome.get(address)
         WebDriverWait(chrome, 30, 0.05).until(lambda _: chrome.find_elements(By.CSS_SELECTOR, ".plot .uplot"))
         yield chrome

@@ -305,7 +305,7 @@ def test_a_service_with_a_token_asks_for_it(chrome: webdriver.Chrome, fit: Path)
 def test_a_forecast_that_is_typed_is_corrected(chrome: webdriver.Chrome, recalibrated: Path) -> None:
     resize(chrome, 1280, 900)
     settings = ServiceSettings(workers=1)
-    with listening(create_app(open_source([recalibrated], None, settings)), settings) as found:
+    with listening(create_app(open_source(recalibrated, None, settings)), settings) as found:
         chrome.get(found)
         wait(chrome, lambda: len(every(chrome, "textarea[name=members]")) == 1)
         one(chrome, "textarea[name=members]").send_keys("8, 9, 8.5, 9.5, 9, 9, 8, 9.2")

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Service:
-    return Service(open_source([folder], None, ServiceSettings()))
+    return Service(open_source(folder, None, ServiceSettings()))
 
 
 def test_an_action_is_a_list_with_its_certificate(service: Service) -> None:
@@ -116,7 +116,7 @@ def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
 
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
     refuses(RequestError, "the action has 3 parts, .* /v1/parts shows", service.curve, CurveRequest(features=[0.3]))
-    one = Service(open_source([folder], "newsvendor:underage=4,overage=1,upper=50", ServiceSettings()))
+    one = Service(open_source(folder, "newsvendor:underage=4,overage=1,upper=50", ServiceSettings()))
     refuses(RequestError, "one number, without parts; /v1/curve shows it", one.parts, CaseRequest(features=[0.3]))
     assert one.curve(CurveRequest(features=[0.3])).curves[0].decision.certificate.gap is None
     assert one.model().cost.parts == []
@@ -151,7 +151,7 @@ def test_a_table_has_a_column_for_each_part(service: Service) -> None:
 
 @pytest.mark.parametrize("name", COSTS)
 def test_every_slider_of_a_program_says_what_it_is_and_both_ends_decide(folder: Path, name: str) -> None:
-    service = Service(open_source([folder], COSTS[name], ServiceSettings()))
+    service = Service(open_source(folder, COSTS[name], ServiceSettings()))
     cost = service.model().cost
     assert cost.parts == (HOURS if name != "arbitrage" else [f"{way}_{hour}" for way in WAYS for hour in HOURS])
     sliders = [each for each in cost.parameters if each.slider]

@@ -11,7 +11,6 @@ from user_files import past_forecasts
 
 from stakes.artifacts.recalibrations import load_recalibration
 from stakes.data.forecasts.layout import ForecastLayout
-from stakes.errors import SettingError
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.service import schemas
 from stakes.service.routes import Answers, Service
@@ -26,7 +25,7 @@ SETTINGS = ServiceSettings(max_rows=200, max_members=20)
 
 @pytest.fixture
 def service(recalibrated: Path) -> Service:
-    return Service(open_source([recalibrated], None, SETTINGS))
+    return Service(open_source(recalibrated, None, SETTINGS))
 
 
 def rows(count: int = 3) -> list[list[float]]:
@@ -64,7 +63,7 @@ def test_what_speaks_against_it_is_repeated(
         recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.about.settings
     )
     run_recalibrate(request, tmp_path / "doubted", quiet=True)
-    opened = open_source([tmp_path / "doubted"], None, SETTINGS)
+    opened = open_source(tmp_path / "doubted", None, SETTINGS)
     said = "Take care: it underestimates"
     assert said in opened.notes
     service = Service(opened)
@@ -140,7 +139,7 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
         settings=RecalibratorSettings(decision_weights=()),
     )
     run_recalibrate(request, tmp_path / "s", quiet=True)
-    service = Service(open_source([tmp_path / "s"], None, SETTINGS))
+    service = Service(open_source(tmp_path / "s", None, SETTINGS))
     assert service.model().corrects == schemas.CorrectsAnswer(
         form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
     )
@@ -153,9 +152,8 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
     refuses(RequestError, r"the levels 0\.1, 0\.5, 0\.9, as in the past", decided, service, members=asked["members"])
 
 
-def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
-    refuses(SettingError, "served by itself, without a", open_source, [recalibrated, recalibrated], None, SETTINGS)
-    reply = Answers(open_source([recalibrated], None, SETTINGS))("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
+def test_a_recalibration_is_served(recalibrated: Path) -> None:
+    reply = Answers(open_source(recalibrated, None, SETTINGS))("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
     assert reply.status == 200
     assert b'"forecast":"chosen"' in reply.content
 

@@ -269,7 +269,7 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
 
 
 def test_the_service_says_whether_the_forecast_has_seen_the_test_cases() -> None:
-    source = open_source([Path("old")], COST, ServiceSettings())
+    source = open_source(Path("old"), COST, ServiceSettings())
     assert isinstance(source, FitSource)
     assert "was trained on these cases after its test" in source.cases().about
     held = replace(source.known.fitted, cases=source.known.fitted.cases - 30)  # as --hold-test
@@ -285,7 +285,7 @@ def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides(monkeypa
     for words in (["decide", "doubted"], ["evaluate", "doubted"]):
         assert f"note: {said}\n" in called(*words, "load.csv", "--cost", COST)[2]
         assert said not in called(*words[:1], "old", "load.csv", "--cost", COST)[2]
-    service = Service(open_source([Path("doubted")], COST, ServiceSettings()))
+    service = Service(open_source(Path("doubted"), COST, ServiceSettings()))
     case = service.cases().cases[0].features
     assert service.decide(DecideRequest(features=[case])).notes == [said]
     assert service.decide(DecideRequest(members=[[1.0, 2.0]])).notes == []

@@ -157,7 +157,7 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert decisions["missing_features"].tolist()[3] == "a"
     assert decisions["action"].between(0, 20).all()
     assert called("evaluate", "old", "new.csv", "--json")[0] == 0
-    forecasts = open_source([Path("old")], None, ServiceSettings()).model()["forecasts"]
+    forecasts = open_source(Path("old"), None, ServiceSettings()).model()["forecasts"]
     assert forecasts[0].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
     again = load_bundle(Path("again")).forecaster.selection_

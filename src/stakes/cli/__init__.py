@@ -17,7 +17,7 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "recalibrate": "Correct existing forecasts by their past errors where that is expected to lower the cost.",
         "decide": "Recommend the best action for every row, from a fitted forecaster or from existing forecasts.",
         "refit": "Repeat a fit or a recalibration on newer data.",
-        "serve": "Serve one fit, or two to compare, over HTTP with a web page. Needs the extra `serve`.",
+        "serve": "Serve a fit or a recalibration over HTTP with a web page. Needs the extra `serve`.",
     },
     Group("Evaluate", sort_key=2): {
         "evaluate": "Evaluate forecasts and their decisions on cases with known outcomes.",

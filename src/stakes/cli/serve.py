@@ -2,7 +2,6 @@
 
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
@@ -15,16 +14,13 @@ _SERVICE = Group("Service", sort_key=1)
 
 app = App(
     name="serve",
-    help_epilogue=flag.examples(
-        "stakes serve load", "stakes serve load load-2024 --port 9000", "STAKES_TOKEN=... stakes serve load --host ::"
-    ),
+    help_epilogue=flag.examples("stakes serve load --port 9000", "STAKES_TOKEN=... stakes serve load --host ::"),
 )
 
 
 @app.default
 def serve(
     folder: flag.Folder,
-    other: Annotated[Path | None, Parameter(help="second folder to compare with")] = None,
     /,
     *,
     host: Annotated[
@@ -61,6 +57,6 @@ def serve(
     from stakes.service.server import run_service
     from stakes.service.sources import open_source
 
-    source = open_source([folder] if other is None else [folder, other], cost, settings)
+    source = open_source(folder, cost, settings)
     print_notes(source.notes)
     run_service(partial(create_app, source), settings)

@@ -1,4 +1,4 @@
-"""Where the members of an answer come from: a fit or two, a recalibrated forecast, and members that are posted."""
+"""Where the members of an answer come from: a fit, a recalibrated forecast, and members that are posted."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -127,21 +127,16 @@ class ForecastSource(ABC):
         raise RequestError("series", "the forecast is of one series; a fit with --series has many")
 
 
-def open_source(folders: Sequence[Path], cost: str | None, settings: ServiceSettings) -> ForecastSource:
-    """What is to be served: a fit, or two to compare, or a recalibrated forecast."""
-    spec = None if cost is None else CostSpec.parse(cost)
-    for folder in folders:
-        if (kind := read_manifest(folder).kind) == "fit":
-            continue
-        if len(folders) > 1:
-            what = "a recalibrated forecast" if kind == "recalibration" else "a forecast of many series"
-            raise SettingError(f"{folder} is {what}, which is served by itself, without a second")
-        if kind == "panel":
-            from stakes.service.panels import open_panel  # which has these sources
-
-            return open_panel(folder, spec, settings)
+def open_source(folder: Path, cost: str | None, settings: ServiceSettings) -> ForecastSource:
+    """What is to be served: a fit, a recalibrated forecast, or a forecast of many series."""
+    spec, kind = None if cost is None else CostSpec.parse(cost), read_manifest(folder).kind
+    if kind == "fit":
+        return _open_fit(folder, spec, settings)
+    if kind == "recalibration":
         return _open_recalibration(folder, spec, settings)
-    return _open_fits(folders, spec, settings)
+    from stakes.service.panels import open_panel  # which has these sources
+
+    return open_panel(folder, spec, settings)
 
 
 # What is posted
@@ -243,7 +238,7 @@ _CASES_KEPT = 32  # whose members the next move of a slider finds again
 class ServedForecast:
     """A forecast of a fit that can be asked for by name."""
 
-    name: str  # what requests call it: "chosen", "weight_0" or "second"
+    name: str  # what requests call it: "chosen" or "weight_0"
     title: str  # what people call it
     decision_weight: float  # that of its training
     forecast: FittedForecast
@@ -290,13 +285,13 @@ def _case_members(forecast: ServedForecast, features: bytes, count: int, paramet
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitSource(ForecastSource):
-    """A fit, or two that forecast the same targets from the same features."""
+    """A fit, and its forecast of weight 0 where there is one."""
 
     layout: TableLayout | None  # what the columns of a table are
-    known: AboutFit  # what is known of the first fit
+    known: AboutFit  # what is known of the fit
     served: Mapping[str, ServedForecast]  # what can be asked for, by name
-    folders: list[schemas.BundleAnswer]
-    kept: CaseTable | None  # cases that the first fit was judged by; None where it kept none
+    folder: schemas.BundleAnswer
+    kept: CaseTable | None  # cases that the fit was judged by; None where it kept none
 
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         if (request.features is None) == (request.members is None):
@@ -381,7 +376,7 @@ class FitSource(ForecastSource):
                 )
                 for each in self.served.values()
             ],
-            "bundles": self.folders,
+            "bundles": [self.folder],
             "takes_tables": layout is not None,
             "table_columns": [*times, *dict.fromkeys(columns)],
             "corrects": None,
@@ -473,59 +468,32 @@ _SEEN: dict[bool | None, str] = {
 }
 
 
-def _open_fits(folders: Sequence[Path], cost: CostSpec | None, settings: ServiceSettings) -> FitSource:
-    first = load_bundle(folders[0], cost=cost)
-    if first.cost_spec is None:
+def _open_fit(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> FitSource:
+    bundle = load_bundle(folder, cost=cost)
+    if bundle.cost_spec is None:
         raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
-    bundles, name = {folders[0].resolve().name: first}, _called(first)
-    served = {"chosen": _served("chosen", f"{name[0].upper()}{name[1:]}", first)}
-    if first.forecast.baseline_models:
-        served["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, first.forecast, "baseline")
-    for folder in folders[1:]:
-        other, name = load_bundle(folder, cost=first.forecast.cost), folder.resolve().name
-        _require_alike(first, other, folders[0], folder)
-        bundles[name if name not in bundles else f"{name} (2)"] = other
-        served["second"] = _served("second", f"{name}, {_called(other)}", other)
-    kept, trouble = _kept_cases(folders[0], first)
-    scaling = getattr(first.forecast.models[0], "outcome_scaling", None)
+    forecast, selection = bundle.forecast, bundle.restore().selection_
+    weight = forecast.state.decision_weight
+    title = f"Weight {weight:g}" if weight or selection is None else selection.forecast_words()
+    warnings = tuple(sentence.removesuffix(".") for sentence in bundle.known.alarms)
+    served = {"chosen": ServedForecast("chosen", f"{title[0].upper()}{title[1:]}", weight, forecast, warnings=warnings)}
+    if forecast.baseline_models:
+        served["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecast, "baseline")
+    kept, trouble = _kept_cases(folder, bundle)
+    scaling = getattr(forecast.models[0], "outcome_scaling", None)
     return FitSource(
         settings=settings,
-        cost=first.forecast.cost,
-        cost_spec=first.cost_spec,
-        targets=first.forecast.state.target_names,
+        cost=forecast.cost,
+        cost_spec=bundle.cost_spec,
+        targets=forecast.state.target_names,
         outcome_scale=1.0 if scaling is None else float(scaling.scale.mean()),
-        notes=(*(note for bundle in bundles.values() for note in bundle.notes), *trouble),
-        layout=first.layout,
-        known=first.known,
+        notes=(*bundle.notes, *trouble),
+        layout=bundle.layout,
+        known=bundle.known,
         served=served,
-        folders=[_bundle_answer(name, bundle) for name, bundle in bundles.items()],
+        folder=_bundle_answer(folder.resolve().name, bundle),
         kept=kept,
     )
-
-
-def _served(name: str, title: str, bundle: Bundle) -> ServedForecast:
-    warnings = tuple(sentence.removesuffix(".") for sentence in bundle.known.alarms)
-    return ServedForecast(name, title, bundle.forecast.state.decision_weight, bundle.forecast, warnings=warnings)
-
-
-def _called(bundle: Bundle) -> str:
-    """By its decision weight, or by the candidate where that is below decision weights."""
-    weight, selection = bundle.forecast.state.decision_weight, bundle.restore().selection_
-    return f"weight {weight:g}" if weight or selection is None else selection.forecast_words()
-
-
-def _require_alike(first: Bundle, other: Bundle, *folders: Path) -> None:
-    one, two = first.forecast.state, other.forecast.state
-    pairs = {
-        "features": (one.named_features, two.named_features),
-        "targets": (one.target_names, two.target_names),
-    }
-    for what, (ours, theirs) in pairs.items():
-        if ours != theirs:
-            raise SettingError(
-                f"two fits are compared on the same cases: the {what} of {folders[0]} are {', '.join(ours)}, those of "
-                f"{folders[1]} {', '.join(theirs)}"
-            )
 
 
 def _kept_cases(folder: Path, bundle: Bundle) -> tuple[CaseTable | None, tuple[str, ...]]:
