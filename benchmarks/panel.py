@@ -1,6 +1,6 @@
 """What one forecast for many series is worth beside boosted quantiles, what it costs, and how it grows.
 
-    python -m benchmarks.panel bakery [--seeds 5] [--until 2018-09-01] [--json FILE]
+    python -m benchmarks.panel bakery [--seeds 5] [--workers 1] [--until 2018-09-01] [--json FILE]
     python -m benchmarks.panel walmart SALES_CSV [--seeds 1] [--json FILE]
     python -m benchmarks.panel margins [--json FILE]
     python -m benchmarks.panel budget [--json FILE]
@@ -17,6 +17,7 @@ and decides for all. With `--until` the time after is left out, for choices on v
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from stakes.actions.solve import solve_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.records import load_record
 from stakes.data.tables.panels import Panel, PanelCases, PanelLayout
+from stakes.forecasting.panel_forecaster import CALIBRATED, PanelEvaluation, group_columns
 from stakes.forecasting.panels import (
     FittedPanel,
     PanelSettings,
@@ -47,6 +49,7 @@ from stakes.forecasting.panels import (
     realised,
     time_difference,
 )
+from stakes.training.engines import Engine
 
 NEWSVENDOR = "newsvendor:underage=3,overage=1"
 _DAY, _WEEK = 24.0, 168.0
@@ -147,7 +150,8 @@ def ours(task: Task, seed: int, **settings: Any) -> tuple[FittedPanel, PanelCase
     """Our forecast, the test cases and what its decisions cost; the clock and what it selected."""
     began = time.perf_counter()
     known = task.known()
-    fitted = fit_panel(known, task.spec, PanelSettings(seed=seed, threads=1, **settings), known.last + 1, print)
+    given = PanelSettings(seed=seed, threads=1, **settings)
+    fitted = fit_panel(known, task.spec, given, known.last + 1, lambda told: print(told, flush=True))
     seconds = time.perf_counter() - began
     cases = task.test(fitted)
     places = fitted.places(task.panel.key_texts())[cases.series]
@@ -155,7 +159,14 @@ def ours(task: Task, seed: int, **settings: Any) -> tuple[FittedPanel, PanelCase
     decisions = decide_cases(task.spec, fitted.sample(cases, places), cases.parameters, False)
     speed = len(cases) / (time.perf_counter() - began)
     paid = realised(task.spec, decisions.action, cases)
+    judged = PanelForecaster.restored(task.spec, known.layout, fitted).judged(task.panel, cases)
+    evaluation = PanelEvaluation(judged.assign(size=pd.qcut(cases.level, 4, labels=False).astype(str)))
+    groups = evaluation.by_group(group_columns(evaluation))
     said = {
+        "calibrated groups": int(groups["spread/error"].between(*CALIBRATED).sum()),
+        "groups": len(groups),
+        "spread/error": groups["spread/error"].quantile([0.0, 0.1, 0.5, 0.9, 1.0]).round(3).tolist(),
+        "inside 80 %": groups["inside 80 %"].quantile([0.0, 0.5, 1.0]).round(3).tolist(),
         "mean": float(paid.mean()),
         "expected": float(decisions.expected_cost.mean()),
         "seconds": seconds,
@@ -198,9 +209,9 @@ def rival(
     return realised(task.spec, action, cases)
 
 
-def against(name: str, task: Task, seeds: int) -> dict[str, Any]:
+def against(name: str, task: Task, seeds: int, workers: int) -> dict[str, Any]:
     """Ours beside the rivals on the same cases, with paired intervals over time."""
-    runs = [ours(task, seed) for seed in range(seeds)]
+    runs = list(Engine("processes", workers).map(ours, ((seed,) for seed in range(seeds)), task))
     _, cases, _, _ = runs[0]
     paid = np.mean([run[2] for run in runs], axis=0)
     last = realised(task.spec, np.nan_to_num(cases.features[:, task.panel.layout.scaled - 1] * cases.level), cases)
@@ -360,9 +371,19 @@ def scale_one(count: int, days: int) -> dict[str, Any]:
         read, began, spent = time.perf_counter() - began, time.perf_counter(), time.process_time()
         decided = sum(len(part) for part in forecaster.decided(panel, since=panel.last - 6))
         seconds, spent = time.perf_counter() - began, time.process_time() - spent
+        by_workers = {}
+        for workers in (2, 4, 8, 16):
+            if workers <= len(os.sched_getaffinity(0)):
+                forecaster.settings, began = (
+                    replace(forecaster.settings, engine="processes", workers=workers),
+                    time.perf_counter(),
+                )
+                there = sum(len(part) for part in forecaster.decided(panel, since=panel.last - 6))
+                by_workers[workers] = round(there / (time.perf_counter() - began))
         assert forecaster.fitted_ is not None
         return {
             "series": count,
+            "decided a second by processes": by_workers,
             "rows": count * days,
             "write s": round(wrote, 1),
             "fit s": round(fit, 1),
@@ -382,6 +403,7 @@ def main() -> None:
     parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "scale", "scale-one"])
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=1, help="seeds at once")
     parser.add_argument("--until")
     parser.add_argument("--since")
     parser.add_argument("--series", default="100,1000,10000,50000")
@@ -399,7 +421,7 @@ def main() -> None:
             table, layout, start = (walmart(given.data), WALMART, "2012-05-01")
         if given.until:
             table = table[pd.DatetimeIndex(table["date"]) < pd.Timestamp(given.until)]
-        found = against(given.what, Task(table, layout, given.since or start), given.seeds)
+        found = against(given.what, Task(table, layout, given.since or start), given.seeds, given.workers)
     else:
         found = {
             "margins": lambda: margins(given.seeds),
