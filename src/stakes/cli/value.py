@@ -1,15 +1,14 @@
 """None"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
 from stakes.errors import SettingError
 
-if TYPE_CHECKING:
-    from stakes.workflows.value import Value
+_SHOWN = 10  # rows of the curve on a terminal
 
 app = App(
     name="value",
@@ -55,14 +54,26 @@ def value(
 ) -> None:
     from stakes.argument_checks import require_count
     from stakes.cli.output import print_json, print_notes, print_table, print_text, require_writable
+    from stakes.cost_spec.spec import CostSpec
     from stakes.data.tables.files import without_noise, write_table
+    from stakes.workflows.value import names_of, value_of_fit, value_of_members
 
     given = (data, files.members, against, outcomes)
     require_writable(out, force, inputs=(*given, report))
     require_writable(report, force, (".html",), inputs=given)
     if block is not None:
         require_count("block", block)
-    found = _found(folder, data, cost, files, against, outcomes, target, values, block)
+    spec = CostSpec.parse(cost)
+    needed = "value needs --members and --outcomes, or FOLDER of a fit and DATA"
+    known = files.of_folder(folder, data, needed, target or against or outcomes)
+    if known is not None:
+        found = value_of_fit(*known, spec, values, block, **files.csv)
+    elif outcomes is None or files.members is None:
+        raise SettingError("--members needs --outcomes too")
+    else:
+        paths = [files.members, *([] if against is None else [against])]
+        read = [files.read(target, spec.build(), outcomes, points=True, members=path) for path in paths]
+        found = value_of_members(dict(zip(names_of(paths), read, strict=True)), spec, values, block)
     print_notes(found.notes, quiet)
     table = found.curve.to_frame()
     if out is not None:
@@ -78,33 +89,3 @@ def value(
         shown = sorted({round(place * (len(table) - 1) / (_SHOWN - 1)) for place in range(_SHOWN)})
         print_table(without_noise(table.iloc[shown]))
         print_text("\n".join(["", found.curve.sentence, *(str(each) for each in (out, report) if each)]))
-
-
-_SHOWN = 10  # rows of the curve on a terminal
-
-
-def _found(
-    folder: Path | None,
-    data: Path | None,
-    cost: str,
-    files: flag.EnsembleFlags,
-    against: Path | None,
-    outcomes: Path | None,
-    target: str | None,
-    values: int,
-    block: int | None,
-) -> "Value":
-    from stakes.cost_spec.spec import CostSpec
-    from stakes.workflows.value import names_of, value_of_fit, value_of_members
-
-    spec = CostSpec.parse(cost)
-    needed = "value needs --members and --outcomes, or FOLDER of a fit and DATA"
-    known = files.of_folder(folder, data, needed, target or against or outcomes)
-    if known is not None:
-        return value_of_fit(*known, spec, values, block, **files.csv)
-    if outcomes is None:
-        raise SettingError("--members needs --outcomes too")
-    assert files.members is not None
-    paths = [files.members, *([] if against is None else [against])]
-    read = [files.read(target, spec.build(), outcomes, points=True, members=path) for path in paths]
-    return value_of_members(dict(zip(names_of(paths), read, strict=True)), spec, values, block)
