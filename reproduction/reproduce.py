@@ -204,7 +204,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except (InterruptedTraining, KeyboardInterrupt):
-        sentence = "interrupted; what is done is kept, and the same command goes on from there"
+        sentence = "interrupted; everything is saved, and the same command continues from there"
         raise InterruptedTraining(sentence) from None
 
 

@@ -130,5 +130,5 @@ def run_jobs(jobs: Sequence[Job], folder: Path, execution: Execution) -> dict[st
     with stop_on_interrupt() as stop, JobDisplay(execution.quiet) as display:
         failures = execution.supervise(jobs, folder, stop, display)
         if stop():
-            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there")
+            raise InterruptedTraining("interrupted; everything is saved, and the same command continues from there")
     return failures

@@ -125,7 +125,7 @@ def test_ctrl_c_during_a_sweep_and_resume_give_the_same_table(
         process.send_signal(number)
         output, errors = process.communicate()
     assert (process.returncode, output) == (130, "")
-    assert errors == "stakes: interrupted; everything is saved, the same command goes on from there\n"
+    assert errors == "stakes: interrupted; everything is saved, and the same command continues from there\n"
     assert "not finished" in {row["status"] for row in table(folder)}
     assert reproduction.__main__.main(["resume", str(folder), "--device", "cpu"]) == 0
     assert without_seconds(folder) == without_seconds(uninterrupted)

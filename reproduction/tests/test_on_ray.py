@@ -225,7 +225,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
     assert json.loads(told_by_the_second[0])["epoch"] > 1
 
     # Ctrl-C ends the tasks, with a table
-    assert stopped == "interrupted; everything is saved, the same command goes on from there"
+    assert stopped == "interrupted; everything is saved, and the same command continues from there"
     assert len(interrupted) == len(SWEEP.points)
     assert "not finished" in {row["status"] for row in interrupted}
 

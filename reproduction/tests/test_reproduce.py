@@ -300,7 +300,7 @@ def test_progress_is_a_line_and_on_a_terminal_a_bar(
 
 
 DRIVER = Path(__file__).with_name("interrupted_reproduction.py")
-INTERRUPTED = "stakes: interrupted; what is done is kept, and the same command goes on from there"
+INTERRUPTED = "stakes: interrupted; everything is saved, and the same command continues from there"
 
 
 def what_came_of_it(folder: Path) -> dict[str, Any]:

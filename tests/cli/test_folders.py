@@ -109,7 +109,7 @@ def test_folders_and_tables_that_cannot_be_used(fault, words: list[str]) -> None
 
 
 def test_what_test_cases_said_against_a_fit_is_told_wherever_it_decides() -> None:
-    said = "Take care: the forecast underestimates the cost of its decisions."
+    said = "Warning: the forecast underestimates the cost of its decisions."
     changed("about", json.loads(Path("load/bundle.json").read_text())["payload"]["about"] | {"alarms": [said]})
     for words in COMMANDS:
         assert f"note: {said.removesuffix('.')}\n" in called(*words, "--force")[2]

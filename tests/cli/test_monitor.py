@@ -29,11 +29,8 @@ def test_errors_that_stayed_are_no_alarm(recalibrated: Path) -> None:
     grown()
     code, output, errors = called("monitor", str(recalibrated), "longer.csv")
     assert code == 0
-    assert output.startswith(
-        "The errors are as they were learned, as far as 90 new cases tell: the strongest evidence "
-    )
-    assert output.endswith("60 would be an alarm, false in at most 5 % of all forecasts that stay as they were.\n")
-    assert "note: 160 cases up to 2020-06-08T00:00:00 were learned from and are left out" in errors
+    assert output.startswith("No drift detected in 90 new cases: ")
+    assert "note: 160 cases up to 2020-06-08T00:00:00 " in errors
     assert "only large changes are noticed" in errors
 
 
@@ -42,7 +39,7 @@ def test_errors_that_left_are_an_alarm(recalibrated: Path, change: dict[str, flo
     grown(**change)
     code, output, errors = called("monitor", str(recalibrated), "longer.csv", "--quiet")
     assert (code, errors) == (ALARM, "")
-    assert output.startswith("The errors have left what was learned: ")
+    assert output.startswith("Drift detected: ")
     assert words in output
     assert output.count("\n") == 1
 
@@ -96,7 +93,7 @@ def test_before_anything_has_happened_nothing_is_said(recalibrated: Path) -> Non
     record = json.loads(output)
     assert (code, record["left"], record["cases"]) == (0, False, 0)
     assert record["questions"][0]["new"] is None
-    assert record["sentence"] == "There is no new case with an outcome, and so nothing to judge yet."
+    assert "no new case" in record["sentence"]
 
 
 def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:
@@ -125,8 +122,8 @@ def test_a_fit_in_service_is_watched_as_a_recalibration_is() -> None:
     assert called("fit", "past.csv", *given, *quick, "--test-fraction", "0.4", "--out", "fit")[0] == 0
     table(900).to_csv("longer.csv", index=False)
     code, output, errors = called("monitor", "fit", "longer.csv")
-    assert (code, "as far as 300 new cases tell" in output) == (0, True)
-    assert "600 cases up to 2021-08-22T00:00:00 were learned from and are left out" in errors
+    assert (code, "300 new cases" in output) == (0, True)
+    assert "600 cases up to 2021-08-22T00:00:00 " in errors
     table(900, shift=2.0).to_csv("longer.csv", index=False)
     code, output, _ = called("monitor", "fit", "longer.csv", "--json")
     bias, _, cost = json.loads(output)["questions"]

@@ -213,7 +213,7 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
 
 
 NUMBERS = [
-    (["--test-fraction", "0.999"], "a smaller test_fraction leaves more"),
+    (["--test-fraction", "0.999"], "test_fraction"),
     (["--validation-fraction", "1"], "validation_fraction must lie between 0 and 1, got 1.0"),
     (["--seed", "-1"], "seed must lie between 0 and 4294967295, got -1"),
     (["--seed", "99999999999"], "seed must lie between 0 and 4294967295, got 99999999999"),

@@ -11,6 +11,8 @@ from stakes.errors import SettingError
 from stakes.evaluation.selection import (
     CANDIDATES,
     CORRECTION_CANDIDATES,
+    SAME_FORECAST,
+    START,
     Frontier,
     JudgedCandidate,
     JudgedCases,
@@ -30,7 +32,7 @@ RANDOM = np.random.default_rng(0)
 PAID = RANDOM.normal(size=400)
 PAID += 10 - PAID.mean()
 HELD = JudgedCases(PAID, PAID / 10)
-BELOW = untested_candidate("climatology", None, HELD, "all start from it")
+BELOW = untested_candidate("climatology", None, HELD, START)
 
 
 def changed(cost: float, score: float, noise: float = 0.5, seed: int = 1) -> JudgedCases:
@@ -81,7 +83,7 @@ def test_the_expected_change_lies_between_what_costs_and_scores_say() -> None:
 
 def test_a_forecast_like_the_one_below_is_not_accepted() -> None:
     candidate = judged_candidate("network", HELD, BELOW, HELD, foresight=0.0, block=1, level=0.99)
-    assert (candidate.accepted, candidate.why) == (False, "it is the same forecast")
+    assert (candidate.accepted, candidate.why) == (False, SAME_FORECAST)
 
 
 def test_a_forecast_that_failed_has_no_numbers() -> None:

@@ -10,6 +10,7 @@ from stakes.costs.cost import Cost
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import (
+    START,
     JudgedCandidate,
     JudgedCases,
     ModelSelection,
@@ -69,7 +70,7 @@ def invented_recalibration(
 
 def _selection(selected: str, raw: np.ndarray, corrected: np.ndarray, block: int) -> ModelSelection:
     worth = {"raw": JudgedCases(raw, raw), selected: JudgedCases(corrected, corrected)}
-    candidates = [untested_candidate("raw", None, worth["raw"], "all start from it")]
+    candidates = [untested_candidate("raw", None, worth["raw"], START)]
     if selected != "raw":
         change = Difference(*(float((corrected - raw).mean()) + step for step in (0.0, -0.1, 0.1)))
         costs = float(corrected.mean())

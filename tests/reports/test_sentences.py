@@ -60,14 +60,14 @@ def test_the_headline_says_what_to_do_and_what_it_saves() -> None:
     )
     names = [rival.name for rival in rivals(accepted("decision"))]
     assert names == ["climatology", "the linear forecast", "the forecast of weight 0", "today's action"]
-    assert "from that of today's action (known in 297 cases) [" in headline(full())
+    assert "today's action (known in 297 cases)" in headline(full())
 
 
 def test_several_models_are_advised_to_a_fit_with_one() -> None:
     told = invented_fit(cases=300, weight=0.0)
     for models, advised in ((1, True), (4, False)):
         (sentence,) = warning_sentences(replace(told, settings={"ensemble": models}))
-        assert sentence.startswith("Take care: the forecast underestimates")
+        assert "underestimates" in sentence
         assert ("--ensemble" in sentence) == advised
 
 
@@ -79,7 +79,7 @@ def test_costs_are_told_per_case_in_all_and_per_year() -> None:
     assert f"the raw forecast {raw:.1f} EUR" in said
     assert f"{300 * (raw - paid):,.0f} EUR less than the raw forecast" in said
     assert f"{float(f'{365.25 * (raw - paid):.3g}'):,.0f} EUR per year [" in said
-    assert said.endswith("at 365 cases per year, if the whole year is like the test cases.")
+    assert "at 365 cases per year" in said
     assert "per year" not in cost_sentences(replace(told, times=None))
 
 
@@ -104,7 +104,7 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told() -> None:
     assert warning_sentences(changed(full(), expected_cost=+0.6 * regret())) == ()  # it is paid less than expected
     wrong = changed(full(), expected_cost=-0.6 * regret())
     (sentence,) = warning_sentences(wrong)
-    assert sentence.startswith("Take care: the forecast underestimates the cost of its decisions. On the 300 test")
+    assert "underestimates" in sentence
     assert "under-dispersed" not in sentence
     assert "--ensemble 4" in sentence
     (pooled,) = warning_sentences(replace(wrong, settings={**wrong.settings, "ensemble": 4}))
@@ -127,14 +127,14 @@ def test_a_small_gap_is_told_and_warned_of_where_the_spread_is_too_small_as_well
     assert warning_sentences(small) == dearer_than_expected(full()) == ()
     sure = _expecting(changed(full(), spread=0.3), -0.1 * regret())
     (warning,) = warning_sentences(sure)
-    assert warning.startswith("Take care: the forecast underestimates")
+    assert "underestimates" in warning
     assert "under-dispersed" in warning
     assert dearer_than_expected(sure) == ()
 
 
 def test_a_forecast_that_is_too_good_to_be_true_is_told_unless_outcomes_hardly_move() -> None:
     (sentence,) = warning_sentences(changed(full(), error=1e-3, regret=1e-3))
-    assert sentence.startswith("Take care: the forecast is too good to be true: it saves 99.9")
+    assert "99.9" in sentence
     assert warning_sentences(changed(full(), error=1.0, regret=1e-3)) == ()  # a step is as small as the error
     assert warning_sentences(changed(full(), error=1e-3, regret=0.5)) == ()
     leaky = replace(changed(full(), error=1e-3, regret=1e-3), leaks=("Take care: 'copy' ...",))

@@ -57,14 +57,14 @@ def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: Serv
 def test_what_speaks_against_it_is_repeated(
     recalibrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalibrate, "warning_sentences", lambda told: ("Take care: it underestimates.",))
+    monkeypatch.setattr(recalibrate, "warning_sentences", lambda told: ("Warning: it underestimates.",))
     old = load_recalibration(recalibrated)
     request = RecalibrateRequest(
         recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.about.settings
     )
     run_recalibrate(request, tmp_path / "doubted", quiet=True)
     opened = open_source(tmp_path / "doubted", None, SETTINGS)
-    said = "Take care: it underestimates"
+    said = "Warning: it underestimates"
     assert said in opened.notes
     service = Service(opened)
     assert service.decide(schemas.DecideRequest(members=rows())).notes == [said]

@@ -123,7 +123,7 @@ def test_a_finished_origin_is_not_fitted_again(fits: Fits) -> None:
     fits.until = 2
     code, output, errors = called(*WORDS)
     assert (code, output) == (130, "")
-    assert errors.splitlines()[-1].endswith("the same command goes on from there")
+    assert errors.splitlines()[-1].startswith("stakes: interrupted")
     before = Path("out/origin-2.csv").read_bytes()
     fits.until = 100
     assert called(*WORDS)[0] == 0
@@ -140,7 +140,7 @@ def test_for_people(fits: Fits) -> None:
     assert output.startswith("mean costs in EUR; changes with their 95 % intervals\norigin")
     assert "candidate" in output.splitlines()[1].split()
     assert "weight 0" not in output  # the linear forecast was selected, and no decision weight was tried
-    assert "per case from that of climatology " in output
+    assert "climatology" in output
     assert output.endswith("\nout\n")
 
 

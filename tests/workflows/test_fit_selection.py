@@ -137,7 +137,7 @@ def test_without_test_cases_nothing_is_tested() -> None:
     assert selection.tested == ()
     assert read_json(Path("new/selection.json")) == selection.record()
     assert "test cost" not in output
-    assert "No case was kept to judge by: no report." in output
+    assert "there is no report" in output
 
 
 def test_where_it_is_not_wanted_there_is_none() -> None:

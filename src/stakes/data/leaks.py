@@ -99,7 +99,7 @@ def _sentence(names: Sequence[str], target: str) -> str:
     who = listed(names)
     verb = "reproduces" if len(names) == 1 else "reproduce"
     return (
-        f"Take care: {who} {verb} the outcome {target!r} of the target time almost exactly, so the forecast may have "
-        "seen what it is judged by. Leave out what is not known when the forecast is made; if it is known, the "
-        "forecast is as good as it looks."
+        f"Warning: {who} {verb} the outcome {target!r} of the target time almost exactly, so the forecast may have "
+        "seen what it is judged by. Leave out every feature that is not known when the forecast is made; if all are "
+        "known by then, the forecast is as good as it looks."
     )

@@ -321,21 +321,21 @@ def _gain(base: FrontierPoint, selected: FrontierPoint, tolerance: float | None)
         score_text = fixed_text(score.mean, 2, signed=True)
         why += f" and its score changes by {score_text} %"
         why += "" if tolerance is None else f" ({tolerance:+g} % is allowed)"
-    return f"{why}; that it is cheaper is {'' if selected.proven else 'not '}proven"
+    return f"{why}, {'' if selected.proven else 'not '}proven cheaper"
 
 
 def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool) -> str:
     others = [point for point in points if point.weight != 0]
     cheaper = [point for point in others if not point.failed and (point.expected_change or 0.0) < 0]
     if not others:
-        return "no other was tried"
+        return "no other weight was tried"
     if all(point.failed for point in others):
         return "all others failed"
     if not enough:
-        return f"too few to tell whether another is cheaper, at least {LEAST_BLOCKS} blocks are needed"
+        return f"too few to tell whether another is cheaper; at least {LEAST_BLOCKS} blocks are needed"
     if cheaper:
         names = ", ".join(f"{point.weight:g}" for point in cheaper)
-        return f"those expected to cost less ({names}) raise the score by more than the {tolerance:g} % allowed"
+        return f"those expected to cost less ({names}) worsen the score by more than the {tolerance:g} % allowed"
     return "no other is expected to cost less"
 
 
@@ -346,7 +346,7 @@ CORRECTION_CANDIDATES = ("raw", "bias_and_spread", "linear", "recent_errors", "d
 """All candidates for the correction of a forecast that somebody else makes, the simplest first."""
 
 _FALSE_CLAIMS = 0.05  # of a whole selection
-_SAME = "it is the same forecast"
+SAME_FORECAST = "it forecasts the same"
 _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
 
 
@@ -574,7 +574,7 @@ def judged_candidate(
     """Try a candidate against the one selected so far: accepted if it is expected to cost less.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
-    >>> base = untested_candidate("climatology", None, JudgedCases(paid, paid), "all start from it")
+    >>> base = untested_candidate("climatology", None, JudgedCases(paid, paid), START)
     >>> cheaper = JudgedCases(0.9 * paid, paid)
     >>> judged = judged_candidate(
     ...     "linear", cheaper, base, JudgedCases(paid, paid), foresight=0.0, block=1, level=0.99
@@ -599,7 +599,7 @@ def judged_candidate(
         cost_bound=float(upper_bounds(differences[:1], block=block, level=level)[0]),
     )
     if (np.abs(differences) <= _ROUNDING * np.abs(np.stack(held)).max(1, keepdims=True)).all():
-        return replace(tested, accepted=False, why=_SAME)
+        return replace(tested, accepted=False, why=SAME_FORECAST)
     return replace(tested, why=_why(tested))
 
 
@@ -665,7 +665,7 @@ class Named(Protocol):
 Trial = TypeVar("Trial", bound=Named)
 
 
-START = "all start from it"
+START = "the starting point"
 """Why the first candidate is selected."""
 
 

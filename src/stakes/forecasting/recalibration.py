@@ -25,6 +25,7 @@ from stakes.evaluation.case_metrics import (
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.selection import (
+    START,
     JudgedCases,
     judged_candidate,
     step_level,
@@ -232,7 +233,7 @@ def helpful_correction(
     known, seen = members.double().numpy(), outcome.double().numpy()
     mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
     before, after = (_judged(cost, each, outcome) for each in (members, mended))
-    below = untested_candidate("raw", None, before, "all start from it")
+    below = untested_candidate("raw", None, before, START)
     foresight = float(foresight_costs(cost, outcome).mean())
     change = judged_candidate(
         "recent_errors", after, below, before, foresight=foresight, block=block, level=step_level(1)

@@ -122,8 +122,9 @@ def selection_figure(comparison: Comparison, selection: ModelSelection) -> Figur
         else "The orange line is the selected forecast."
     )
     caption = (
-        f"Mean cost of each candidate on {count_text(comparison.cases, 'test case')}, which selected nothing. {final} "
-        "A bar that does not touch the line differs significantly from the forecast (paired 95 % interval)."
+        f"Mean cost of each candidate on {count_text(comparison.cases, 'test case')}, which took no part in the "
+        f"selection. {final} A bar that does not touch the line differs significantly from the forecast "
+        "(paired 95 % interval)."
     )
     caption += f" Second: the same without {candidate_title(tested[0].name)}." if dwarfed else ""
     height = 1.15 + 0.34 * (len(tested) + (not selection.corrects))
@@ -202,7 +203,7 @@ def calibration_figure(comparison: Comparison) -> Figure:
     caption = (
         f"On {count_text(comparison.cases, 'test case')}. First: realised against expected cost in "
         f"{_bins(comparison)} bins with equally many cases. Above the diagonal, decisions cost more than expected. "
-        "Second: expected less realised cost, filled where the interval leaves out zero. Third: how often the outcome "
+        "Second: expected less realised cost, filled where the interval excludes zero. Third: how often the outcome "
         "has each rank among the members (PIT). A calibrated forecast is flat, a slope shows bias, a valley "
         "under-dispersion, a hill over-dispersion; the grey band holds 95 % of the bars of a calibrated forecast with "
         "independent cases. Fourth: root mean squared error of the ensemble mean against the spread. Above the "
@@ -306,7 +307,7 @@ def groups_figure(comparison: Comparison) -> Figure:
         if groups and not (kinds == (SITE,) and len(groups) > _MOST_SITES):
             height = 3.8 if both else 3.0
             panels.append(panel(draw_groups, comparison, groups, rows=1 + both, height=height, legend=2))
-    caption = "Mean regret per test case in groups of cases: what decisions cost more than perfect foresight"
+    caption = "Mean regret per test case in groups of cases: what decisions cost above perfect foresight"
     if both:
         caption += (
             f", and its paired change from {comparison.reference.name} with 95 % intervals, filled where they leave "
@@ -483,7 +484,7 @@ def origins_figure(comparison: Comparison, origins: pd.DataFrame, rivals: Mappin
     panels = [panel(draw_origins, origins, name, words, comparison.unit, height=2.7) for name, words in rivals.items()]
     caption = (
         "Mean cost of the decisions after each origin, less that of the rival in the same cases: below zero they cost "
-        "less. Bars are paired 95 % intervals, marks are filled where they leave out zero."
+        "less. Bars are paired 95 % intervals, marks are filled where they exclude zero."
     )
     return figure_of_panels("origins", "Against every rival", caption, panels, comparison.settings)
 

@@ -61,7 +61,7 @@ _ABOUT_ORIGINS = (
     "judged on those that came next, up to the following origin."
 )
 _ABOUT_COST = (
-    "The cost c(a, y) is what is paid for action a when the outcome is y. Check that these curves are what you pay: "
+    "The cost c(a, y) is what is paid for action a when the outcome is y. Check that these curves show what you pay: "
     "everything in this report follows from them."
 )
 
@@ -108,7 +108,7 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
     unit, selection, frontier = comparison.unit, comparison.selection, comparison.frontier
     if selection is not None and selection.tested:
         figure, table = selection_figure(comparison, selection), selection_table(selection, unit)
-        yield Section("selection", "What is each step worth?", selection_sentences(selection), (figure,), (table,))
+        yield Section("selection", "What each candidate costs", selection_sentences(selection), (figure,), (table,))
     if comparison.origins is not None:
         yield _origins_section(comparison)
     yield Section(
@@ -127,7 +127,7 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
     drawn = any(forecast.pit is not None for forecast in comparison.forecasts.values())
     yield Section(
         "calibration",
-        "Does the forecast know what its decisions cost?",
+        "Is the expected cost right?",
         calibration_sentences(comparison),
         (calibration_figure(comparison),) if drawn else (),
         (calibration_table(comparison),),

@@ -83,13 +83,13 @@ def headline(comparison: Comparison) -> str:
     unproven = [_unproven(rival, comparison.unit) for rival in every if rival not in gains]
     selection = comparison.selection
     if selection is not None and selection.selected is selection.candidates[0]:
-        told = f"Keep {who}: nothing was expected to cost less."
+        told = f"Keep {who}: no other candidate is expected to cost less."
         told += f" It saves {_savings(gains, comparison.unit)}." if gains else ""
     elif gains:
         told = f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
     else:
-        told = f"No gain is proven for {who}."
-    return f"{told} Its cost differs by {_listed(unproven)}." if unproven else told
+        told = f"No significant gain from {who}."
+    return f"{told} Its cost differs {_listed(unproven)}." if unproven else told
 
 
 def _savings(gains: Sequence[Rival], unit: str) -> str:
@@ -102,8 +102,8 @@ def _savings(gains: Sequence[Rival], unit: str) -> str:
 
 def _unproven(rival: Rival, unit: str) -> str:
     change, interval = _signed(rival.change, unit)
-    doubt = f"{interval}, which may be chance" if interval else f"({_NO_INTERVAL})"
-    return f"{change} per case from that of {rival.words} {doubt}"
+    doubt = f"{interval}, which is not significant" if interval else f"({_NO_INTERVAL})"
+    return f"from that of {rival.words} by {change} per case {doubt}"
 
 
 def cost_sentences(comparison: Comparison) -> str:
@@ -118,12 +118,12 @@ def cost_sentences(comparison: Comparison) -> str:
         for rival in every[:2]
         if not rival.known
     ]
-    told += f" In all it costs {amount_text(paid * comparison.cases, unit)}"
+    told += f" In total it costs {amount_text(paid * comparison.cases, unit)}"
     told += f", {_listed(in_all)}." if in_all else "."
     if comparison.yearly is None:
         return told
     count, whole = comparison.yearly
-    at = f"at {number_text(count, 3)} cases per year{'' if whole else ', if the whole year is like the test cases'}"
+    at = f"at {number_text(count, 3)} cases per year{'' if whole else ', if the whole year resembles the test cases'}"
     if not every:
         return f"{told} That is {amount_text(_rough(count * paid), unit)} per year {at}."
     change = Difference(*(_rough(count * value) for value in every[0].change))
@@ -176,9 +176,9 @@ def policy_warnings(
             costs = [side.estimate for side in (ours, theirs)]
             paid, less = (amount_text(each, unit, beside=costs) for each in costs)
             yield (
-                f"Take care: {who} would have been cheaper on {where} than those of the forecast, {less} per case "
-                f"against {paid}{'' if proven else ', which may be chance'}. Do not use the forecast for this decision "
-                "before you know why."
+                f"Warning: {who} would have cost less on {where} than those of the forecast: {less} per case "
+                f"instead of {paid}{'' if proven else ', which may be chance'}. Do not use the forecast for "
+                "this decision until you know why."
             )
 
 
@@ -193,9 +193,9 @@ def _too_good(comparison: Comparison) -> Iterator[str]:
     smooth = steps.any() and float(np.abs(error).mean()) > _TINY * float(steps[steps > 0].mean())
     if rival > 0 and regret < (1 - _TOO_GOOD) * rival and not smooth:
         yield (
-            f"Take care: the forecast is too good to be true: it saves {100 * (1 - regret / rival):.2f} % of what "
-            "perfect foresight would save against climatology. Its features may hold the outcome of the target time. "
-            "If all of them are known when the forecast is made, it is as good as it looks."
+            f"Warning: the forecast looks too good to be true: it saves {100 * (1 - regret / rival):.2f} % of what "
+            "perfect foresight would save against climatology. A feature may contain the outcome of the target time. "
+            "If every feature is known when the forecast is made, the forecast is as good as it looks."
         )
 
 
@@ -215,13 +215,14 @@ def _underestimates(comparison: Comparison) -> Iterator[str]:
         return
     expected, realised = _expected_and_realised(comparison)
     sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if ratio and narrow else ""
-    several = ", or several models (--ensemble 4)," if comparison.settings.get("ensemble", 1) == 1 else ""
-    remedy = f"Newer rows or features that tell what has changed{several} may help."
+    remedy = "Newer rows or features that tell what has changed may help."
+    if comparison.settings.get("ensemble", 1) == 1:
+        remedy = "Newer rows, features that tell what has changed, or several models (--ensemble 4) may help."
     if comparison.kind == "recalibration":
-        remedy = "More, or newer, past forecasts may help."
+        remedy = "More or newer past forecasts may help."
     yield (
-        "Take care: the forecast underestimates the cost of its decisions. On the "
-        f"{count_text(comparison.cases, 'test case')} it expected {expected} per case, and they cost {realised}.{sure} "
+        "Warning: the forecast underestimates the cost of its decisions. On the "
+        f"{count_text(comparison.cases, 'test case')} it expected {expected} per case, but they cost {realised}.{sure} "
         f"Budget for the cost that was paid, not the expected one. {remedy}"
     )
 
@@ -246,26 +247,29 @@ def _candidate_warning(comparison: Comparison, candidate: TestedCandidate) -> st
     both = [candidate.cost, candidate.cost + candidate.cost_change.mean]
     less, paid = (amount_text(cost, comparison.unit, beside=both) for cost in both)
     chance = "" if comparison.stated(candidate.cost_change).low > 0 else ", which may be chance"
-    selected, before = selection.selected.cost, "Validation cases said otherwise: something may have changed since."
+    selected, before = (
+        selection.selected.cost,
+        "It cost more on the validation cases, so something may have changed since.",
+    )
     if tried.cost is not None and selected is not None and tried.cost <= selected:
-        before = "Validation cases said so, too: what was selected has the better score, at hardly more cost there."
+        before = "It cost no more on the validation cases either: the selected one won there by its better score."
     return (
-        f"Take care: a simpler candidate, {selection.forecast_words(tried)}, was cheaper on the test cases than what "
-        f"was selected, {less} per case against {paid}{chance}. {before}{_after(_advice(selection, tried))}"
+        f"Warning: a simpler candidate, {selection.forecast_words(tried)}, cost less on the test cases than the "
+        f"selected one: {less} per case instead of {paid}{chance}. {before}{_after(_advice(selection, tried))}"
     )
 
 
 def _advice(selection: ModelSelection, candidate: JudgedCandidate) -> str:
     """How to get the forecast of a candidate."""
     if selection.corrects:
-        return "Follow the raw forecast before you know more." if candidate.name == "raw" else ""
+        return "Follow the raw forecast until you know why." if candidate.name == "raw" else ""
     model = candidate.below if candidate.name == "recent_errors" else candidate.name
     if model == "climatology":
-        return "Do not use the forecast for this decision before you know why."
+        return "Do not use the forecast for this decision until you know why."
     flags = ["--model linear"] if model == "linear" else []
     flags += [f"--score {candidate.parameters['score']}"] if candidate.name == "total_score" else []
     flags += ["--no-recent-errors"] if candidate.name in ("linear", "network") else []
-    return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that candidate, the safer choice."
+    return f"That candidate is the safer choice: run `stakes fit` with {' '.join([*flags, '--decision-weight 0'])}."
 
 
 def risk_sentences(comparison: Comparison) -> tuple[str, ...]:
@@ -273,14 +277,14 @@ def risk_sentences(comparison: Comparison) -> tuple[str, ...]:
     risk, plain = risk_of(comparison.cost), comparison.forecast.plain
     if risk is None or plain is None:
         return ()
-    tail = f"the worst {number_text(100 * (1 - risk.level))} % of what the forecast holds possible"
-    share = "" if risk.mix == 1 else f" with a weight of {risk.mix:g}, and the mean of all with the rest"
+    tail = f"the worst {number_text(100 * (1 - risk.level))} % of the outcomes that the forecast considers possible"
+    tail += "" if risk.mix == 1 else f" by {number_text(100 * risk.mix)} % and the mean over all of them by the rest"
     paid, expected = plain
     costs = [float(paid.mean()), float(expected.mean())]
     told, hoped = (amount_text(cost, comparison.unit, beside=costs) for cost in costs)
     sentence = (
-        f"All costs here are risk-averse (CVaR): they count {tail}{share}. Without the aversion the decisions cost "
-        f"{told} per case, where {hoped} was expected: a gap of "
+        f"All costs here are risk-averse (CVaR): they count {tail}. Risk-neutrally, the decisions cost "
+        f"{told} per case instead of the expected {hoped}: a gap of "
         f"{difference_text(comparison.mean_of(expected - paid), comparison.unit)}."
     )
     rival = comparison.forecasts[comparison.reference].plain
@@ -288,7 +292,7 @@ def risk_sentences(comparison: Comparison) -> tuple[str, ...]:
         return (sentence,)
     change = difference_text(comparison.mean_of(paid - rival[0]), comparison.unit)
     other = amount_text(float(rival[0].mean()), comparison.unit, beside=costs)
-    return (sentence, f"Those of {comparison.reference.name} cost {other} without it: the difference is {change}.")
+    return (sentence, f"Those of {comparison.reference.name} cost {other}, a difference of {change}.")
 
 
 def range_sentences(spec: CostSpec | None) -> tuple[str, ...]:
@@ -298,8 +302,8 @@ def range_sentences(spec: CostSpec | None) -> tuple[str, ...]:
     ends = (number_text(end, 6) for end in (spec.ranged.range.low, spec.ranged.range.high))
     return (
         f"One forecast serves all decision makers with {spec.ranged.name} from {' to '.join(ends)}. Each validation "
-        "and test case is judged for one of them, spread evenly over the range and the same for every policy. "
-        "Climatology takes the one action that was best for that decision maker, interpolated between those of 33.",
+        "and test case is judged for one of them; they are spread evenly over the range and the same for every policy. "
+        "Climatology takes the best constant action for that decision maker, interpolated between 33 values.",
     )
 
 
@@ -307,16 +311,16 @@ def interval_sentences(comparison: Comparison) -> tuple[str, ...]:
     """What intervals cover, and what not; why there are none where cases are too few."""
     if not comparison.believed:
         return (
-            f"There are no intervals: they need {LEAST_BLOCKS} blocks of {comparison.block} neighbouring test cases, "
-            f"and there are {count_text(comparison.cases, 'test case')}.",
+            f"Intervals need {LEAST_BLOCKS} blocks of {comparison.block} neighbouring test cases; with only "
+            f"{count_text(comparison.cases, 'test case')} there are none.",
         )
     selection = comparison.selection
     network = comparison.kind == "fit" and (selection is None or selection.has_network)
     if not network or comparison.settings.get("ensemble", 1) != 1:
         return ("Brackets hold 95 % intervals.",)
     return (
-        "Brackets hold 95 % intervals. They cover the choice of test cases, not the training seed: with another seed "
-        "the forecast would cost somewhat more or less.",
+        "Brackets hold 95 % intervals. They account for the choice of test cases, not for the training seed: another "
+        "seed would change the cost somewhat.",
     )
 
 
@@ -327,8 +331,8 @@ def selection_sentences(selection: ModelSelection) -> tuple[str, ...]:
         return (selection.reason,)
     return (
         selection.reason,
-        "Newer errors count more, but the correction knows none after the past cases: `stakes refit` with a longer "
-        "table lets it see them.",
+        "Newer errors count more, but the correction knows none that came after the past cases: run `stakes refit` "
+        "with a longer table to include them.",
     )
 
 
@@ -345,11 +349,11 @@ def _weight_sentence(comparison: Comparison) -> str:
     frontier, unit = comparison.frontier, comparison.unit
     if not comparison.weight and frontier is None:
         return (
-            "Decision weights were not tried (weight 0 was given): nobody knows whether decision-aware training pays."
+            "Decision weights were not tried, as weight 0 was given: whether decision-aware training pays is unknown."
         )
     if not comparison.weight and frontier is not None:
         few = too_few_to_choose(frontier.cases, frontier.block)
-        none = "No decision weight is expected to make decisions cheaper, judged on the validation cases."
+        none = "On the validation cases no decision weight is expected to make decisions cheaper."
         return f"{f'Too early to tell whether decision-aware training pays: {few}.' if few else none} Weight 0 is kept."
     how = "given" if frontier is None else "chosen on validation cases"
     who, change = f"weight {comparison.weight:g} ({how})", comparison.change(comparison.selected)
@@ -360,7 +364,7 @@ def _weight_sentence(comparison: Comparison) -> str:
         )
     if not change.significant:
         return (
-            f"No gain is confirmed: the cost of {who} differs from that of weight 0 by {difference_text(change, unit)}."
+            f"No significant gain: the cost of {who} differs from that of weight 0 by {difference_text(change, unit)}."
         )
     size, interval = _sizes(change, unit)
     baseline = comparison.pair(comparison.selected, comparison.reference)[1]
@@ -400,9 +404,9 @@ def calibration_sentences(comparison: Comparison) -> tuple[str, ...]:
 
 def _gap_sentence(comparison: Comparison) -> str:
     gap, (expected, realised) = comparison.gap(comparison.selected), _expected_and_realised(comparison)
-    trust = "As far as these cases tell, it knows what its decisions cost"
+    trust = "The expected cost agrees with the realised one, as far as these cases tell"
     if math.isnan(gap.low):
-        trust = "Whether that is chance, these cases are too few to tell"
+        trust = "There are too few cases to tell whether that is chance"
     elif gap.significant:
         trust = f"Its decisions cost {'more' if gap.mean < 0 else 'less'} than it expects"
     told = difference_text(gap, comparison.unit)
@@ -414,15 +418,15 @@ def limit_sentences(comparison: Comparison, limits: Sequence[LimitWorth], bounds
     joining = [limit for limit in limits if limit.kind not in bounds]
     if joining and not any(limit.share for limit in joining):
         names = " and ".join(limit.kind for limit in joining)
-        return (f"On these cases no limit of {names} ever binds: every part is decided by itself.",)
+        return (f"No limit of {names} ever binds in these cases: every part is decided independently.",)
     dearest = max(limits, key=lambda limit: limit.saved, default=None)
     if dearest is None or not dearest.saved > 0:
         return ()
     return (
         f"One {comparison.action_unit or 'unit'} more of {dearest.kind} would save "
         f"{amount_text(dearest.saved, comparison.unit)} per case on average. It binds in {100 * dearest.share:.0f} % "
-        f"of the cases, most often at {dearest.place} ({100 * dearest.place_share:.0f} %). Such a price holds for "
-        "small changes.",
+        f"of the cases, most often at {dearest.place} ({100 * dearest.place_share:.0f} %). This price holds for "
+        "small changes only.",
     )
 
 
@@ -430,17 +434,17 @@ def quality_sentences(quality: DataQuality | None) -> Iterator[str]:
     """How many rows became cases, from when to when, and what looks odd."""
     if quality is None:
         return
-    used = f"Of {count_text(quality.rows, 'row')} of the table, {count_text(quality.used, 'case')} were made"
+    used = f"The {count_text(quality.rows, 'row')} of the table give {count_text(quality.used, 'case')}"
     first, last = ((text or "").replace("T", " ").removesuffix(":00") for text in (quality.first, quality.last))
     span = f", from {first} to {last}" if first and last else ""
     yield f"{used}{span}. Rows with missing values are left out, never filled."
     if quality.step_hours is not None:
-        gaps = f"with {count_text(quality.gaps, 'gap')}" if quality.gaps else "without a gap"
+        gaps = f"with {count_text(quality.gaps, 'gap')}" if quality.gaps else "without gaps"
         yield f"Rows are {quality.step_hours:g} hours apart, {gaps}."
     if quality.unsorted:
-        yield f"{count_text(quality.unsorted, 'row')} stood before an earlier time and were put in order."
+        yield f"{count_text(quality.unsorted, 'row')} came after later times and were sorted."
     if quality.constant:
-        yield f"These columns never change and teach the forecast nothing: {', '.join(quality.constant)}."
+        yield f"These columns are constant and tell the forecast nothing: {', '.join(quality.constant)}."
 
 
 def cost_words(spec: CostSpec) -> str:

@@ -34,7 +34,7 @@ class Result:
 
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
-_PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
+_PAIRED = "Intervals are paired 95 % intervals, bold where they exclude zero."
 _DELTA = "\N{GREEK CAPITAL LETTER DELTA}"
 
 
@@ -48,24 +48,24 @@ def selection_table(selection: ModelSelection, unit: str) -> Table:
     if (again := _fitted_again(selection)) is not None:
         rows.append((*again[:2], *[None] * 5, again[2]))
     columns = (
-        Column("candidate", help="with what it changes; bold: selected"),
+        Column("candidate", help="with its parameters; bold: selected"),
         Column("result", help="selected, selected before it, or why not"),
         Column("validation cost", unit, "number", "mean realised cost per validation case"),
-        Column(f"{_DELTA} cost", unit, "number", "less that of the one selected before it"),
+        Column(f"{_DELTA} cost", unit, "number", "change from the one selected before it"),
         Column(
             f"{_DELTA} score",
             "%",
             "number",
-            "in per cent of that of the one selected before it; a lower score is better",
+            "change from the one selected before it, in percent; a lower score is better",
         ),
         Column(f"expected {_DELTA} cost", unit, "number", "what decided: the candidate is selected if it is negative"),
-        Column("proven", help="whether it is proven to be cheaper"),
+        Column("proven", help="whether it is proven cheaper"),
         Column("test cost", unit, "number", "mean realised cost per test case"),
     )
     note = (
-        f"From {selection.words(selection.candidates[0].name)} on, each candidate was compared with the one selected "
+        f"From {selection.words(selection.candidates[0].name)} on, each candidate is compared with the one selected "
         "so far, on validation cases, and selected if it is expected to cost less. The expected change of the cost is "
-        "the measured one, shrunk towards what the change of the score implies: costs are noisy, scores much less. "
+        "the measured one, shrunk towards what the change of the score implies: costs are noisy, scores less so. "
         f"Proven means cheaper with all steps tested together. {_PAIRED}"
     )
     return Table("selection", "Every candidate", columns, tuple(rows), note)
@@ -157,7 +157,7 @@ def policies_table(comparison: Comparison) -> Table:
         Column("policy", help="a way to decide"),
         Column("cases", kind="number", help="test cases in which the action is known"),
         Column("cost per case", comparison.unit, "number"),
-        Column("in all", comparison.unit, "number", "summed over these cases"),
+        Column("in total", comparison.unit, "number", "summed over these cases"),
         Column(
             f"change from {comparison.reference.label}",
             comparison.unit,
@@ -169,7 +169,7 @@ def policies_table(comparison: Comparison) -> Table:
         columns += (Column("value", "%", "number", "0: climatology; 100: perfect foresight"),)
     note = _PAIRED
     if climatology is not None:
-        note += " Climatology is the one action for all cases that was best for the rows that taught the forecast."
+        note += " Climatology is the constant action that was best for the training rows."
     return Table("policies", "What each policy costs", columns, tuple(rows), note)
 
 
@@ -245,7 +245,7 @@ def calibration_table(comparison: Comparison) -> Table:
         Column("gap", unit, "number", "expected less realised; 0 is right"),
         Column("spread / error", kind="number", help="1 is right; below 1 the ensemble is under-dispersed"),
     )
-    note = "Intervals are 95 % ones, bold where they leave out what is right."
+    note = "Intervals are 95 % intervals, bold where they exclude the right value."
     return Table("calibration", "Calibration on the test cases", columns, tuple(rows), note)
 
 

@@ -66,4 +66,4 @@ def value_table(curve: ValueCurve) -> Table:
         Column(f"saved a {each}", curve.unit, "number", f"by {curve.forecasts[0]} against {curve.rival}"),
         *(Column(f"value of {name}", "", "number", "0 climatology, 1 perfect foresight") for name in curve.forecasts),
     )
-    return Table("value", "Value and what it saves", columns, tuple(rows), f"{_ABOUT} Bold where they leave out zero.")
+    return Table("value", "Value and what it saves", columns, tuple(rows), f"{_ABOUT} Bold where they exclude zero.")

@@ -133,7 +133,9 @@ def _judged(
             features, outcomes = fitted.feature_table, fitted.outcome_table
             forecaster.fit(features, outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there") from None
+            raise InterruptedTraining(
+                "interrupted; everything is saved, and the same command continues from there"
+            ) from None
     metrics = judge_forecast(forecaster.forecast_, later).metrics
     if metrics.weight_0 is None:  # it was chosen
         metrics = replace(metrics, weight_0=metrics.chosen)

@@ -221,7 +221,7 @@ def newer_sentence(old: str, new: str, costs: Floats, old_costs: Floats, change:
     """What a new forecast costs on test cases that are newer than an old one, and what that one costs there."""
     verdict = "costs less than" if change.mean < 0 else "costs more than"
     if not change.significant:
-        verdict = "cannot be told apart by its cost from"
+        verdict = "does not differ significantly in cost from"
     means = [amount_text(float(each.mean()), unit) for each in (costs, old_costs)]
     return (
         f"On the {count_text(len(costs), 'test case')} newer than the old {old} the new {new} {verdict} the old one: "

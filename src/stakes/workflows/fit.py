@@ -96,7 +96,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -
         write_table(judged, out / JUDGED_CASES)
         forecaster.selection_ = forecaster.tested_selection(test.feature_table, test.outcome_table, times=test.times)
         if not inputs.request.hold_test:
-            say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
+            say(f"training on all {len(inputs.cases)} cases, test cases included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = replace(_about(inputs, metrics, forecaster, execution), parts=parts, by_parameter=by_parameter)
     if forecaster.selection_ is not None:
@@ -164,7 +164,9 @@ def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out
         try:
             fit(cases.feature_table, cases.outcome_table, times=cases.times, checkpoints=out / checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there") from None
+            raise InterruptedTraining(
+                "interrupted; everything is saved, and the same command continues from there"
+            ) from None
 
 
 def _about(
@@ -224,7 +226,7 @@ def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tup
     sentences = [about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if comparison is None:
-        return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
+        return (*about.leaks, *sentences, "No test case was kept, so there is no report.")
     if comparison.weight or comparison.frontier is None:  # else the reason says it
         sentences += weight_sentences(comparison)[:1]
     sentences += [cost_sentences(comparison), *dearer_than_expected(comparison), comparison.provenance["fitted on"]]
@@ -254,11 +256,11 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
 def _compared(folder: Path, request: FitRequest, result: Result) -> str:
     """What both cost on those test cases of the new fit that are newer than the old one."""
     if not (result.folder / JUDGED_CASES).is_file() or result.facts["decision_weight"] is None:
-        return f"{_NOT_COMPARED}: no case was kept to judge by."
+        return f"{_NOT_COMPARED}: no test case was kept."
     old = load_bundle(folder, cost=None if request.cost is None else CostSpec.given(request.cost))
     fitted, judged = old.known.fitted, read_judged(result.folder)
     if fitted is None or fitted.last is None or "time" not in judged:
-        return f"{_NOT_COMPARED}: without times nobody knows which cases are newer than the old fit."
+        return f"{_NOT_COMPARED}: without times, cases newer than the old fit cannot be told apart."
     table = read_table(Path(request.data), separator=request.separator, encoding=request.encoding)
     cases = old.layout_of(folder).cases(table)
     times = pd.DatetimeIndex(judged["time"])

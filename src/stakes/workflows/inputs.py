@@ -148,17 +148,19 @@ class FitInputs:
         """Which cases the saved forecaster has seen, and which the one that is judged."""
         judged, all_cases = len(self.split[0]), len(self.cases)
         if self.request.hold_test:
-            return f"The forecast in the folder is the one that was judged, fitted on the {judged:,} cases before."
+            return (
+                f"The saved forecast is the one that was judged; it is fitted on the {judged:,} cases before the test."
+            )
         return (
-            f"The forecast in the folder is fitted on all {all_cases:,} cases, the test cases included; all figures "
-            f"are of the same fit on the {judged:,} cases before them."
+            f"The saved forecast is fitted on all {all_cases:,} cases, test cases included; all figures here are of "
+            f"the same fit on the {judged:,} cases before them."
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know before any training: of the features, of rows left out, and what is doubtful about the cost."""
         names = ", ".join(map(shown, self.not_numbers))
-        not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
+        not_numbers = (f"columns without numbers are not used as features: {names}",) if names else ()
         doubts = self.spec.doubts(self.cases.outcome.numpy(), self.layout.targets)
         same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
         today = todays_notes(self.cost, self.cases.today, len(self.layout.targets))
@@ -170,7 +172,9 @@ class FitInputs:
         if self.request.directions != "auto" or not self.layout.directions:
             return ()
         names = ", ".join(map(shown, self.layout.directions))
-        return (f"taken as directions in degrees, features are their sine and cosine: {names} (--directions none)",)
+        return (
+            f"read as directions in degrees and replaced by sine and cosine: {names} (--directions none prevents it)",
+        )
 
     @property
     def _features_of_the_same_time(self) -> bool:
@@ -200,7 +204,7 @@ class FitInputs:
         divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
         few = too_few_to_choose(len(divided.judged), divided.block)
         selected = "the linear forecast" if request.model_selection else "weight 0"
-        return (f"of the validation rows {few}: {selected} will be selected, whatever the others cost",) if few else ()
+        return (f"of the validation rows {few}: {selected} will be selected whatever the others cost",) if few else ()
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""
@@ -210,8 +214,7 @@ class FitInputs:
             end = int(np.searchsorted(times, issued, side="right"))
         if end < 2:
             raise TableError(
-                f"only {end} cases are known when the first forecast to be judged is issued; a smaller test_fraction "
-                "leaves more"
+                f"only {end} cases are known when the first test forecast is issued; lower test_fraction to leave more"
             )
         return self.cases.rows(slice(None, end))
 

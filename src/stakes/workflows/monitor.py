@@ -53,18 +53,17 @@ class Monitored:
         """What is to be known, in one sentence."""
         watch, left = self.watch, self.watch.left
         if not self.cases:
-            return "There is no new case with an outcome, and so nothing to judge yet."
-        risk = f"false in at most {number_text(100 * watch.alpha)} % of all forecasts that stay as they were"
+            return "There is no new case with an outcome, so there is nothing to judge yet."
+        risk = f"false for at most {number_text(100 * watch.alpha)} % of forecasts that have not changed"
         if not left:
             most = max(answer.evidence for answer in watch.answers)
             waiting = f", {watch.waiting} waiting for their block to fill" if watch.waiting else ""
             return (
-                f"The errors are as they were learned, as far as {count_text(self.cases, 'new case')} tell{waiting}: "
-                f"the strongest evidence against that is {number_text(most, 2)}, and {number_text(watch.enough)} would "
-                f"be an alarm, {risk}."
+                f"No drift detected in {count_text(self.cases, 'new case')}{waiting}: the strongest evidence of it is "
+                f"{number_text(most, 2)}; {number_text(watch.enough)} would raise an alarm, {risk}."
             )
-        changes = ", and ".join(map(self._words, left))
-        return f"The errors have left what was learned: {changes}. That alarm is {risk}."
+        changes = "; ".join(map(self._words, left))
+        return f"Drift detected: {changes}. This alarm is {risk}."
 
     def record(self) -> dict[str, Any]:
         """For machines."""
@@ -106,7 +105,7 @@ class Monitored:
         if answer.name == "bias":
             new, past = (fixed_text(value, 2) for value in (answer.new, answer.past))
             side = "higher" if answer.new > answer.past else "lower"
-            return f"outcomes lie {side} among the members, at a mean level of {new} instead of {past}"
+            return f"outcomes rank {side} among the members, at a mean level of {new} instead of {past}"
         if answer.name == "spread":
             ratio = number_text(answer.new / answer.past, 2)
             side = "farther from" if answer.new > answer.past else "closer to"
@@ -232,9 +231,9 @@ def _of_panel(opened: PanelFit, folder: Path, new: Path, forecasts: Path | None,
 def _newer(times: Times | None, cases: int, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Which cases come after those that were learned from, in the order of their outcomes, and what to say of that."""
     if times is None or last is None:
-        return np.arange(cases), ("without times nobody knows which cases are new: all are taken to be",)
+        return np.arange(cases), ("without times new cases cannot be told from old ones: all are taken to be new",)
     later = times > np.datetime64(last)
     known = int((~later).sum())
-    said = (f"{count_text(known, 'case')} up to {last} were learned from and are left out",) if known else ()
+    said = (f"{count_text(known, 'case')} up to {last} are part of the fit and left out",) if known else ()
     order = np.argsort(times, kind="stable")
     return order[later[order]], said

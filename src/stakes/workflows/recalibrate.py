@@ -157,7 +157,7 @@ def _worth(comparison: Comparison | None, out: Path) -> tuple[str, ...]:
     """What the test cases say, which the report tells at length; it is written here."""
     if comparison is None:
         return (
-            "There are too few past cases to put any aside: nobody knows what this is worth, and there is no report.",
+            "There are too few past cases to keep any for a test, so there is no estimate of the gain and no report.",
         )
     write_comparison(comparison, out)
     others = (cost_sentences(comparison), *risk_sentences(comparison))
@@ -190,7 +190,7 @@ def _compared(old: Recalibration, made: Recalibration, given: ForecastSet) -> st
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
     judged, last = made.judged, old.about.fitted.last
     if judged is None or judged.times is None or last is None:
-        return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
+        return f"{_NOT_COMPARED}: without test cases and times, newer cases cannot be told apart."
     newer = np.flatnonzero(judged.times > np.datetime64(last))
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {last}."
