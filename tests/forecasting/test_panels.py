@@ -500,3 +500,27 @@ def test_no_result_depends_on_where_parts_are_worked_on(
     for here, apart in zip(alone, (fitted.decide(table), fitted.evaluate(table).cases), strict=True):
         pd.testing.assert_frame_equal(here, apart)
     refuses(SettingError, "engine", PanelForecaster, COST, target="demand", leads="1d", engine="cloud")
+
+
+def test_forecasts_that_are_given_are_decided_for_at_the_prices_of_their_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random, members = np.random.default_rng(0), [f"m{place}" for place in range(20)]
+    table = pd.DataFrame(random.normal(100, 10, (6, 20)), columns=members)
+    table = table.assign(date=pd.date_range("2025-01-01", periods=6), margin=[1.0, 9.0] * 3)
+    table.to_csv(tmp_path / "members.csv", index=False)
+    start = ["decide", "--members", str(tmp_path / "members.csv"), "--columns", "m0:m19", "--quiet", "--cost"]
+    decided = {}
+    for price in ("@margin", "1", "9"):
+        out = tmp_path / f"{price}.csv"
+        assert main([*start, f"newsvendor:underage={price},overage=1", "--out", str(out)]) == 0
+        decided[price] = pd.read_csv(out)
+    own, cheap, dear = (decided[price][["action", "expected_cost"]] for price in ("@margin", "1", "9"))
+    pd.testing.assert_frame_equal(own.iloc[::2], cheap.iloc[::2])
+    pd.testing.assert_frame_equal(own.iloc[1::2], dear.iloc[1::2])
+    assert decided["@margin"]["margin"].tolist() == [1.0, 9.0] * 3
+    assert main([*start, "newsvendor:underage=@margin,overage=1", "--reduce", "3"]) != 0
+    assert "one cost for all cases" in capsys.readouterr().err
+    table.assign(margin=-1.0).to_csv(tmp_path / "members.csv", index=False)
+    assert main([*start, "newsvendor:underage=@margin,overage=1"]) != 0
+    assert "from 0 on, got -1" in capsys.readouterr().err

@@ -158,7 +158,7 @@ def load_panel(folder: str | Path, cost: str | CostSpec | None = None) -> PanelF
         if cost is None
         else replace(cost, unit=cost.unit or kept.unit, action_unit=cost.action_unit or kept.action_unit)
     )
-    layout = replace(layout, parameters=tuple(sorted(set(words.columns.values()))))
+    layout = replace(layout, parameters=words.price_columns)
     changed = manifest.changed_files(folder)
     other = () if words == kept else (f"the forecast was fitted for the cost {kept}; decisions are for {words}",)
     forecaster = PanelForecaster.restored(words, layout, fitted, about.settings)

@@ -112,7 +112,12 @@ def decide(
         from stakes.workflows.decide import decide_members
 
         spec = _cost(cost)
-        given = files.read(None if dependence else target, spec.build(), joint=dependence is not None)
+        given = files.read(
+            None if dependence else target,
+            spec.level_prices.build(),
+            joint=dependence is not None,
+            prices=spec.price_columns,
+        )
         if dependence is not None:
             from stakes.workflows.dependence import put_together
 

@@ -264,14 +264,19 @@ class _FormatFlags:
         points: bool = False,
         joint: bool = False,
         members: Path | None = None,
+        prices: Sequence[str] = (),
     ) -> "ForecastSet":
-        """The forecast that is given, for this cost, with the outcomes where there is a file of them."""
+        """The forecast that is given, for this cost, with the outcomes where there is a file of them, and prices."""
         from stakes.data.forecasts.reading import read_members
 
         path = members or self.members
         assert path is not None
         layout = ForecastLayout(
-            **settings_of(self, ForecastFormat), outcomes=names(target), today=names(today), own_file=True
+            **settings_of(self, ForecastFormat),
+            features=tuple(prices),
+            outcomes=names(target),
+            today=names(today),
+            own_file=True,
         )
         return read_members(layout, path, outcomes, cost=cost, points=points, joint=joint, **self.csv)
 

@@ -582,7 +582,7 @@ class CostSpec:
             if self.recorded and self.package and self.package != package:
                 raise CostError(f"the cost {self.name} is of {self.package}, got {package or 'no such package'}")
             object.__setattr__(self, "package", package)
-            self.of_rows(dict.fromkeys(self.columns, 1.0)).build()  # which refuses what makes no cost
+            self.level_prices.build()  # which refuses what makes no cost
         elif not (self.sha256 or self.recorded):
             object.__setattr__(self, "sha256", file_hash(self.path))
 
@@ -642,7 +642,7 @@ class CostSpec:
         if self.columns:
             raise CostError(
                 f"the parameter {next(iter(self.columns))} of the cost {self.name} is a column: only the rows of a "
-                f"table have it, as in a fit with --lags and --lead; give a number, got {self}"
+                f"table have it, in a fit with --lags and --lead, and in decide; give a number, got {self}"
             )
         if not self.is_own:
             return with_risk(self.name, self._plain_cost(), self.parameters)
@@ -677,9 +677,19 @@ class CostSpec:
         """The cost with other values for some parameters, such as the number of one row for a column."""
         return replace(self, parameters={**self.parameters, **values}) if values else self
 
+    @property
+    def price_columns(self) -> tuple[str, ...]:
+        """The columns with parameters, each once."""
+        return tuple(sorted(set(self.columns.values())))
+
+    @property
+    def level_prices(self) -> "CostSpec":
+        """The cost with 1 in place of every column, for all that depends on its kind alone."""
+        return self.of_rows(dict.fromkeys(self.columns, 1.0))
+
     def of_cases(self, values: Mapping[str, torch.Tensor]) -> Cost:
         """The cost of some rows, with a value (N,) of each for every parameter that is a column."""
-        cost: Any = self.of_rows(dict.fromkeys(self.columns, 1.0)).build()
+        cost: Any = self.level_prices.build()
         if not values:
             return cost
         if plain_cost_of(cost) is not cost:
@@ -708,7 +718,7 @@ class CostSpec:
         """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as
         another unit.
         """
-        one = self.at()
+        one = self.at().level_prices
         cost = one.build()
         notes = plausibility_notes(self.name, one.parameters, cost, outcomes, columns)
         return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
@@ -827,7 +837,7 @@ def _plain(value: ParameterValue) -> Any:
 def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
     """The cost on record; a user's own must be given again and be the same, and none may take its place."""
     if given is None:
-        kept.of_rows(dict.fromkeys(kept.columns, 1.0)).build()  # which refuses a user's own, and says how it is given
+        kept.level_prices.build()  # which refuses a user's own, and says how it is given
         return kept
     spec = CostSpec.parse(given)
     spec = replace(spec, unit=spec.unit or kept.unit, action_unit=spec.action_unit or kept.action_unit)

@@ -1,6 +1,6 @@
 """Members and a cost to decisions: the one place for the estimator, the commands and the service."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -145,6 +145,7 @@ def decision_table(
     weights: ArrayLike | None = None,
     outcomes: Sequence[str] | None = None,
     parameter: ArrayLike | None = None,
+    cost_of: Callable[[slice], Cost] | None = None,
 ) -> pd.DataFrame:
     """The table of decisions for members in memory, solved in bounded parts.
 
@@ -160,6 +161,7 @@ def decision_table(
     parts = []
     for rows in case_parts(samples):
         paid = cost if ranged is None or own is None else with_parameter(cost, ranged.name, own[rows])
+        paid = paid if cost_of is None else cost_of(rows)  # where each case has its own prices
         counted = shared if shared is None or shared.dim() == 1 else shared[rows]  # or weights (N, M), of each case
         parts.append(_solved(paid, samples[rows], levels, False, counted))
     decisions = Decisions.joined(parts)

@@ -68,7 +68,7 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
     time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "time")
     durations = {name: _every(name, given.pop(name, ())) for name in ("lags", "windows", "leads")}
     durations["reported_after"] = _hours("reported_after", given.pop("reported_after", 0.0))  # type: ignore[assignment]
-    parameters = tuple(sorted(set(cost.columns.values())))
+    parameters = cost.price_columns
     layout: Any = {**given, **durations, "series": tuple(series), "time": time}
     return PanelLayout(**layout, parameters=parameters).resolved(names)
 

@@ -126,7 +126,7 @@ def open_panel(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -
     keys = row_keys(newest, layout)
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     ends = np.append(begins[1:], len(keys))
-    placeholder = spec.of_rows(dict.fromkeys(spec.columns, 1.0))
+    placeholder = spec.level_prices
     return PanelSource(
         settings=settings,
         cost=placeholder.build(),
