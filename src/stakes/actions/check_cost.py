@@ -121,10 +121,10 @@ class _Check:
 
 @dataclass(frozen=True)
 class CostCheck(_Check):
-    """What `check_cost` saw in the sets of members it was given; `str()` is a table of it.
+    """Result of `check_cost` for the sets of members it was given; `str()` is a table of it.
 
-    It is a survey of these sets and no proof: another forecast may meet a bound, a flat place or a second minimum that
-    none of them did. `ActionSolution` says what it means that an action converged or is certified.
+    It surveys these sets and proves nothing: another forecast may meet a bound, a flat place or a second minimum.
+    `ActionSolution` defines converged and certified.
 
     Attributes:
         sets: How many sets of members were solved.
@@ -144,8 +144,8 @@ class CostCheck(_Check):
         gradient_mass: Where the members lie, and where the gradient acts.
         certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
             in the action.
-        missed: Share of the sets in which the quick search of training stops at a worse action than the thorough one
-            of decisions; 0 for a cost that is known to be convex.
+        missed: Share of the sets in which the quick search of training finds a worse action than the thorough search of
+            decisions; 0 for a convex cost.
         at_kink: Share of the interior sets whose action is at a kink: the slope of the expected cost jumps there, and
             only a formula for the action gives a gradient; 0 if there are none.
         convex: Whether the cost says that it is convex in the action.
@@ -246,9 +246,8 @@ class CostCheck(_Check):
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
     """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
-    It raises if the cost is no finite number, or is stated to be convex in the action and is seen not to be. For a cost
-    of which that is not known it searches thoroughly, and says where it saw several minima; that it saw none proves
-    nothing.
+    It raises if the cost is not finite, or if it is stated to be convex in the action but is not. If convexity is
+    not known, it searches thoroughly and reports several minima; finding none proves nothing.
 
     Args:
         cost: The cost of one decision maker: its parameters are numbers, not tensors.
@@ -417,20 +416,20 @@ class CheckedLimit(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramCheck(_Check):
-    """What `check_program` saw in the sets of members it was given; `str()` is a table of it.
+    """Result of `check_program` for the sets of members it was given; `str()` is a table of it.
 
-    It is a survey of these sets and no proof, but for convexity, which is read off the matrices; that of a function of
-    your own is your word.
+    It surveys these sets and proves only convexity, which the matrices show; for a function it rests on its author's
+    statement.
 
     Attributes:
         sets: How many sets of members were solved.
         members: How many members each set has.
         parts: How many parts an action has.
-        convex: Whether the cost is convex in the action at every outcome; None where nobody says so and nothing that
-            was looked at speaks against it.
+        convex: Whether the cost is convex in the action at every outcome; None if nobody states it and no evaluation
+            contradicts it.
         certified: Share of the sets, from 0 to 1, whose action is proven to be the best.
         infeasible: Share of the sets in which limits and recourse constraints contradict each other.
-        unbounded: Share of the sets in which the cost falls without end.
+        unbounded: Share of the sets in which the cost is unbounded below.
         without_recourse: Share of outcomes, those of other sets and some beyond all of them, for which an action had no
             recourse, so that its cost is infinite.
         disagreement: Largest difference between what the cost charges and what its program does, of the mean cost.
@@ -441,7 +440,7 @@ class ProgramCheck(_Check):
             derivative; NaN where no action moves.
         differing: Share of the compared sets in which they differ: at a kink, or where several actions are equally good
             and the derivative is that of no particular choice.
-        convex_by_word: Whether its author's word is all that `convex` rests on, as for a function.
+        convex_by_word: Whether `convex` rests on the author's statement alone, as for a function.
     """
 
     sets: int
@@ -508,7 +507,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS
     """Solve every set of members and report convexity, feasibility, the limits that bind, and derivatives.
 
     Args:
-        cost: A decision with many parts, such as `ScheduleCost` or `Program`, of one decision maker.
+        cost: A vector cost such as `ScheduleCost` or `Program`, of one decision maker.
         samples: Sets of members (..., M, D) such as the model will make, in physical units.
         compared_sets: How many of the sets have their derivatives compared with finite differences.
 

@@ -281,9 +281,9 @@ class CVaRCost(VectorCost):
     Attributes:
         cost: The plain cost: `ScheduleCost`, `AllocationCost`, `StorageCost`, `ArbitrageCost` or another program with
             linear recourse, or any cost of one number that is known to be convex in it.
-        level: The share of the outcomes below the threshold, between 0 and 1, such as 0.9 for the worst tenth. A
-            forecast of M members has M (1 - level) of them in its tail: below 5 there is a warning.
-        mix: How much the conditional value at risk counts, above 0 and at most 1; the mean cost is the rest.
+        level: Share of the outcomes below the threshold, between 0 and 1, such as 0.9 for the worst tenth. A forecast
+            of M members has M (1 - level) of them in its tail; below 5 a warning follows.
+        mix: Weight of the conditional value at risk, above 0 and at most 1; the mean cost has the rest.
 
     >>> import torch, stakes
     >>> members = torch.arange(1.0, 101.0)[None, :, None] ** 2 / 100  # one case, a hundred members, one site

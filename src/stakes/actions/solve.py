@@ -264,23 +264,22 @@ def solve_action(
 ) -> ActionSolution:
     """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
 
-    A cost that is known to be convex in the action gets a certificate. Any other is searched thoroughly: more than four
-    hundred actions are looked at, the members among them, and the best is refined; that proves nothing, see
-    `ActionSolution`.
+    A cost that is known to be convex in the action gets a certificate. Any other is searched at more than four
+    hundred actions, the members among them, and the best is refined, which proves nothing; see `ActionSolution`.
 
     Args:
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
         solver: How the minimum is found. None takes the cost's closed form where it has one, `NewtonBisection()` for
             another cost that is known to be convex, and the thorough search for any other.
-        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter. None where
-            all count alike. A closed form that takes no `weights` is passed over for a solver.
+        weights: Weight of each member, (..., M) or (M,), not negative; only ratios matter. None for equal weights. A
+            closed form without `weights` is replaced by a solver.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
-        thorough: Whether a cost that is not known to be convex is searched thoroughly, and what its author states is
-            spot-checked. False takes `NewtonBisection()` for it, as `optimal_action` does, which is several times
-            faster and may miss the best minimum. A decision with many parts then keeps the numbers of its search where
-            there is no solution, so that they spoil no mean; otherwise action and expected cost are NaN there.
+        thorough: Whether to search a cost that is not known to be convex thoroughly, and to spot-check stated
+            convexity. False uses `NewtonBisection()`, as `optimal_action` does, which is several times faster and may
+            miss the best minimum. A vector action without a solution then keeps the numbers of its search; otherwise
+            action and expected cost are NaN.
 
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
@@ -335,9 +334,9 @@ def optimal_action(
     The gradient is that of the implicit function theorem, zero at the bounds and where the search has not converged. It
     is a first derivative: the result cannot be differentiated twice.
 
-    It is made for training: a cost without a closed form is scanned at nine actions and the best of them refined, which
-    finds the best action if the expected cost is convex, and otherwise may miss it. `solve_action` searches thoroughly,
-    and so does this where it is asked to.
+    It is made for training: a cost without a closed form is evaluated at nine actions and the best is refined. That
+    finds the best action if the expected cost is convex, and may miss it otherwise. `solve_action` searches
+    thoroughly, and so does `thorough=True`.
 
     Args:
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
@@ -345,13 +344,12 @@ def optimal_action(
         solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
             `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient with a log barrier, which
             the bounds do not block.
-        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter, and no
-            gradient goes to them. None where all count alike. A closed form that takes no `weights` is passed over for
-            a solver.
+        weights: Weight of each member, (..., M) or (M,), not negative; only ratios matter, and they get no gradient.
+            None for equal weights. A closed form without `weights` is replaced by a solver.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
-        thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
-            whose action this then is. It is meant for judging decisions, where no training step waits.
+        thorough: Whether to search a cost that is not known to be convex as thoroughly as `solve_action` does: for
+            evaluating decisions, not for training.
     """
     if requires_eager(cost):
         eager = torch.compiler.disable(optimal_action)

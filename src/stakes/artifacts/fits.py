@@ -137,12 +137,12 @@ def save_bundle(
     """Write a fitted forecaster; what was in the folder before is kept until all is written.
 
     Args:
-        folder: Where to; made if need be. One that holds something else than a fit is refused.
+        folder: Where to save it, created if necessary. A folder that holds something else is refused.
         forecaster: The fitted forecaster.
-        cost_spec: Its cost in words. A cost of the library needs none; any other that has none must be given again to
+        cost_spec: Its cost in text. A cost of the library needs none; any other without a text must be given again to
             `load_bundle`.
-        layout: Which columns of the table are what, for those who will bring tables; None saves none.
-        about: Whatever else is known of the fit, in values that JSON can hold: see `Bundle`.
+        layout: Roles of the columns of the table, so that tables can be given later; None saves none.
+        about: What else is known of the fit, in values that JSON can hold; see `Bundle`.
     """
     from stakes.artifacts.estimator import model_of, training_record
 
@@ -177,12 +177,12 @@ def save_bundle(
 def load_bundle(
     folder: Path, *, cost: Cost | CostSpec | None = None, model: ModelSettings | ModelFactory | None = None
 ) -> Bundle:
-    """Read a fit. What came from the user's own code is not in it, and must be given.
+    """Read a fit. Parts that came from your own code are not in the folder and must be given.
 
     Args:
         folder: Where it was saved.
-        cost: The user's own cost, again; or any other than the one on record: the decisions are then taken for it.
-        model: The factory of the user's own model, again; None for a model of the library.
+        cost: Your own cost, again; or another cost, for which the decisions are then made.
+        model: The factory of your own model, again; None for a model of the library.
     """
     folder = Path(folder)
     manifest = read_manifest(folder, "fit")

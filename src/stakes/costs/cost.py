@@ -23,7 +23,7 @@ Parameter = float | Tensor
 
 @runtime_checkable
 class Cost(Protocol):
-    """What a decision maker pays, c(a, y), for taking action a in [lower, upper] and then seeing outcome y.
+    """The cost c(a, y) of action a in [lower, upper] once outcome y is known.
 
     A cost of one number may say more of itself: `best_action(samples)`, its best action (..., 1) by a formula that is
     differentiable in the members, or None where these parameters have none (one for members that do not count alike
@@ -53,7 +53,7 @@ class Cost(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class ActionSolution(Tabular):
-    """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
+    """Best actions with their certificates, one for each case of a batch (...).
 
     With f the expected cost as a function of the action, two things are said of every action:
 
@@ -68,8 +68,8 @@ class ActionSolution(Tabular):
         action: The best action that was found, (..., A).
         expected_cost: Its expected cost f(a*), the mean over the members, (...).
         interior: Whether the action lies strictly between the bounds, (...), bool.
-        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...), or what the
-            certificate proves, where that is less. It is 0 at a bound that the slope pushes against.
+        residual: |f'|/H, the length of the next Newton step, in units of the action, (...), or the bound of the
+            certificate, if smaller. It is 0 at a bound that the slope pushes against.
         converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
             against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
             known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
@@ -77,12 +77,12 @@ class ActionSolution(Tabular):
         curvature: H = f''(a*), (...).
         certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
             that is not known to be convex in the action.
-        gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
-            the residual; None for one number, and NaN for a cost that is not known to be convex in the action.
-        infeasible: For an action of many parts, whether it is proven that no action meets all limits, (...), bool;
-            action, expected cost and gap are NaN there. None for one number.
-        unbounded: Likewise, whether it is proven that the expected cost falls without end. A case that is neither this
-            nor infeasible nor converged is one whose search did not end.
+        gap: For a vector action, the most by which a better one could lower the expected cost, (...), up to the
+            residual; None for one number, and NaN for a cost that is not known to be convex in the action.
+        infeasible: For a vector action, whether it is proven that no action meets all limits, (...), bool; action,
+            expected cost and gap are then NaN. None for one number.
+        unbounded: For a vector action, whether it is proven that the expected cost is unbounded below. A case that is
+            neither unbounded, infeasible nor converged hit the iteration limit.
 
     For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
     the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own

@@ -16,15 +16,15 @@ _DEVIATION = math.sqrt(1 / 12)  # of a number drawn evenly between 0 and 1
 
 @dataclass(frozen=True)
 class ParameterRange:
-    """All values of a cost parameter from `low` to `high`, of which every case has its own.
+    """All values of a cost parameter from `low` to `high`; every case has its own.
 
-    Training draws one for each case and step, evenly over the logarithm. A range is no number: a cost that has one
-    says nothing until each case has its value.
+    Training draws one for each case and step, evenly over the logarithm. A cost with a range cannot be evaluated
+    until each case has its value.
 
     Attributes:
-        low: The least value; positive where `log` is true.
+        low: Smallest value; positive if `log` is true.
         high: The largest value, above `low`.
-        log: Whether values are spread evenly over their logarithm; otherwise over themselves.
+        log: Whether values are spread evenly over their logarithm.
 
     >>> shared = ParameterRange(1, 50)
     >>> str(shared), round(shared.middle, 2), [round(value, 2) for value in shared.points(3)]

@@ -25,7 +25,7 @@ class PowerCurve:
     Attributes:
         ramp_speed: Speed at hub height at which half the capacity is reached, in m/s.
         ramp_sharpness: How steeply the power rises there, per m/s.
-        cutoff_speed: Speed at hub height at which storms have halved the power again, in m/s; above `ramp_speed`.
+        cutoff_speed: Speed at hub height at which cut-off has halved the power, in m/s; above `ramp_speed`.
         cutoff_sharpness: How steeply the power falls there, per m/s.
         hub_height: Height of the hub, in m.
         reference_height: Height at which the speed is given, in m.
@@ -124,7 +124,7 @@ class ShortfallCost(ScalarCost):
     With p sorted and S_k the sum of the k smallest, a* = min(1, min_k (M / (2 penalty) + S_k) / k).
 
     Attributes:
-        penalty: What the square of the missing power costs, where committed power earns 1; positive.
+        penalty: Price of the squared missing power, where committed power earns 1; positive.
     """
 
     penalty: PriceParameter
@@ -179,8 +179,8 @@ class WindDispatchCost(ShortfallCost):
     that of `ShortfallCost` for this power.
 
     Attributes:
-        penalty: lambda, what the square of the missing power costs, where committed power earns 1; positive.
-        power_curve: P, the power that a site makes of the wind.
+        penalty: lambda, the price of the squared missing power, where committed power earns 1; positive.
+        power_curve: P, the power curve of a site.
     """
 
     power_curve: PowerCurve = field(default_factory=PowerCurve)
@@ -221,12 +221,12 @@ class ProtectionCost(ScalarCost):
 
     Attributes:
         threshold: The outcome at which the severity is one half, in the outcome's unit.
-        false_alarm_ratio: alpha, the cost of full protection without a hazard, over that of a hazard without
+        false_alarm_ratio: alpha, the cost of full protection without a hazard divided by that of a hazard without
             protection; positive.
         hazard: Whether the hazard lies "above" the threshold or "below" it.
         sharpness: How steeply the severity rises at the threshold, per unit of the outcome; positive.
-        exposure_power: The power of what is left unprotected, at least 1.
-        protection_power: The power of the protection, at least 1; one of both powers must be above 1.
+        exposure_power: Exponent of the unprotected share, at least 1.
+        protection_power: Exponent of the protection, at least 1; one of both exponents must exceed 1.
     """
 
     threshold: PriceParameter
@@ -322,8 +322,8 @@ class CostLossCost(ScalarCost):
 
     Attributes:
         threshold: The outcome beyond which the event happens, in the outcome's unit.
-        protection: What full protection costs; positive, and of interest below `loss`.
-        loss: What the event costs where nothing is protected; positive.
+        protection: Cost of full protection; positive, and useful below `loss`.
+        loss: Cost of the event without protection; positive.
         event: Whether it happens "above" the threshold or "below" it; at the threshold it does not.
     """
 
@@ -409,10 +409,10 @@ class NewsvendorCost(_SumCost):
     they weigh at least tau of all.
 
     Attributes:
-        underage: What one unit too few costs, such as its margin; positive.
-        overage: What one unit too many costs, such as its price less its salvage value; positive.
-        lower: The least stock, in units of the demand.
-        upper: The largest stock, above `lower`.
+        underage: Price of one missing unit, such as its margin; positive.
+        overage: Price of one excess unit, such as its price less its salvage value; positive.
+        lower: Smallest stock, in units of the demand.
+        upper: Largest stock, above `lower`.
     """
 
     underage: PriceParameter
@@ -463,10 +463,10 @@ class ImbalanceCost(_SumCost):
     the smallest where short < long, clipped to the bounds.
 
     Attributes:
-        short: What the square of one missing unit costs; positive.
-        long: What the square of one unit too many costs; positive.
-        lower: The least amount that can be bought, in units of the need.
-        upper: The largest amount that can be bought, above `lower`.
+        short: Price of one squared missing unit; positive.
+        long: Price of one squared excess unit; positive.
+        lower: Smallest action, in units of the need.
+        upper: Largest action, above `lower`.
     """
 
     short: PriceParameter

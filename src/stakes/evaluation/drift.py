@@ -68,9 +68,9 @@ class ErrorWatch:
 
 
 def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: float = 0.05) -> ErrorWatch:
-    """Whether the errors of new cases have left those of past ones.
+    """Test whether the errors of new cases have drifted from those of past cases.
 
-    Looks may be repeated as cases come: what is answered by yes stays so, as long as `new` begins with the same case.
+    You may repeat the test as cases arrive: an alarm stays one as long as `new` begins with the same case.
 
     >>> generator = np.random.default_rng(0)
     >>> past, as_before, too_high = (SeenErrors(generator.uniform(low, 1, 200), np.zeros(200)) for low in (0, 0, 0.4))
@@ -80,11 +80,11 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
     [('bias', 53)]
 
     Args:
-        past: Cases that the forecast was judged on and had not learned from.
-        new: Cases since then, all of them from the first on.
+        past: Test cases that the forecast has not learned from.
+        new: All cases since then, from the first on.
         block: How many neighbouring cases depend on each other, and are one bet; doubled while past blocks are strongly
             correlated and 20 of them remain.
-        alpha: The most likely a false alarm may be, ever, between 0 and 1.
+        alpha: Largest probability of a false alarm, over all looks ever, between 0 and 1.
     """
     require_count("block", block)
     if not 0 < alpha < 1:

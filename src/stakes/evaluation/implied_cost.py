@@ -44,13 +44,13 @@ class ImpliedCost:
 
     Attributes:
         parameter: The name of the parameter.
-        value: Its implied value; NaN where the actions do not tell.
+        value: Its implied value; NaN if the actions do not reveal one.
         low: The lower end of its 95 % interval, from blocks of neighbouring cases; the end of the range where values
             below it are not rejected either.
         high: The upper end, likewise.
-        reason: Why the actions do not tell a value; empty where they do.
-        cases: How many actions tell: those strictly between the bounds.
-        at_bounds: How many are at a bound, which tell nothing here.
+        reason: Why the actions reveal no value; empty if they do.
+        cases: Number of informative actions: those strictly between the bounds.
+        at_bounds: Number of actions at a bound, which carry no information.
         by_forecast: The value, with its interval, at which the forecast that was there calls for these actions; None
             without a forecast.
         by_size: The values that the lower and the higher half of the actions imply, where these differ by more than
@@ -124,11 +124,11 @@ def implied_cost(
     (True, 3.8)
 
     Args:
-        actions: What was done, (N,), in the order of time.
+        actions: Actions taken, (N,), in time order.
         outcomes: What happened, (N,) or (N, D).
         cost: A cost of one number, one of whose parameters is a range: the values that are looked at.
-        members: The forecast that was there, members (N, M) or (N, M, D), for what it calls for; None for none.
-        weights: What each member weighs, (M,); None where all count alike.
+        members: The forecast at the time, members (N, M) or (N, M, D), to compare what it calls for; None for none.
+        weights: Weight of each member, (M,); None for equal weights.
         times: When the outcomes happened, (N,); None where it is not known.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
     """

@@ -266,8 +266,8 @@ def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) ->
 
     Args:
         values: Values (S, N) of S seeds and N cases in time order.
-        baseline: What is subtracted from them: values of the same seeds and cases.
-        block: How many neighbouring cases depend on each other.
+        baseline: Values to subtract, of the same seeds and cases.
+        block: Number of consecutive cases that depend on each other.
     """
     first, second = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 2 or first.size == 0:

@@ -109,7 +109,8 @@ def frontier(
     level: float = 0.975,
     resamples: int = 2000,
 ) -> Frontier:
-    """Judge decision weights by their costs and scores on the same cases, and choose the one of least expected cost.
+    """Judge decision weights by their costs and scores on the same cases, and choose the one with the least expected
+    cost.
 
     A weight with a number that is not finite has failed. With fewer than `LEAST_BLOCKS` blocks of cases, weight 0 is
     chosen.
@@ -125,11 +126,11 @@ def frontier(
         cost: What the decisions cost, (W, N), in the order of time.
         score: The scores of the same N cases, (W, N); lower is better.
         block: How many neighbouring cases depend on each other, at most all of them.
-        tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
-        foresight: What the best action for each outcome, known beforehand, costs in the mean, by which differences of
-            cost are shrunk towards what the score says (`expected_cost_change`); None takes them as they are.
-        level: How sure the bounds of all weights hold at once.
-        resamples: How many resamples the bounds of all weights at once come from.
+        tolerance: Largest increase of the mean score over that of weight 0, in percent; None for no limit.
+        foresight: Mean cost of perfect foresight, with which differences of cost are shrunk towards what the score
+            implies (`expected_cost_change`); None uses measured differences.
+        level: Simultaneous confidence of the bounds of all weights.
+        resamples: Number of bootstrap resamples for the simultaneous bounds.
     """
     if tolerance is not None:
         require_finite("tolerance", tolerance)

@@ -59,7 +59,7 @@ class ValueCurve(Tabular):
         saved_high: The upper end.
         cases: How many cases there are.
         block: How many neighbouring cases depend on each other.
-        yearly: How many cases a year has; None where they have no times.
+        yearly: Cases in a year; None without times.
         unit: The unit of the cost; empty where it is not known.
     """
 
@@ -199,10 +199,10 @@ def value_curve(
         outcomes: What happened, (N,) or (N, D), in the order of time.
         cost: A cost one of whose parameters is a range, or a function that makes a cost of a number.
         values: The values of the parameter, in any order; None takes 50 along the range.
-        past: Outcomes (N', ...) of before, of which climatology is the best constant action; None takes `outcomes`
-            themselves, in hindsight, which flatters climatology and never the forecasts.
+        past: Earlier outcomes (N', ...), whose best constant action is climatology; None uses `outcomes` themselves, in
+            hindsight, which flatters climatology and never the forecasts.
         times: When the outcomes happened, (N,); None where it is not known.
-        sites: Of which site each case is, (N,), where climatology has an action for each; None for one.
+        sites: Site of each case, (N,), if climatology has an action for each; None for one.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
         unit: The unit of the cost, for sentences.
     """

@@ -52,7 +52,7 @@ def decide_array(
         cost: What a decision costs.
         levels: Levels of the quantiles in the result, between 0 and 1.
         member: The dimension of the members where it has another name; None looks for the usual ones.
-        site: The dimension of sites, or hours, that one decision is about; None where every place decides by itself.
+        site: Dimension of the sites, or hours, of one decision; None for one decision in each place.
         tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
         bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
             show, None none.

@@ -410,7 +410,7 @@ def corrected_in_time(
     newest: int | None = None,
     fit: Callable[..., Correction] = Correction.fit,
 ) -> NDArray[np.floating]:
-    """The members (N, M, D) corrected as they could have been at the time, block by block.
+    """Members (N, M, D) corrected as would have been possible at the time, block by block.
 
     Each block of neighbouring cases is corrected by the errors of cases that happened before its first forecast was
     made. Blocks before which fewer than 50 cases are known stay as they are.
@@ -422,7 +422,7 @@ def corrected_in_time(
         lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
             where there are no times.
         block: How many neighbouring cases share a correction; None for a twentieth of them.
-        newest: Of the known cases only so many, the newest, are learned from; None takes all.
+        newest: Learn from this many of the newest known cases; None uses all.
         fit: Makes a correction of members, outcomes, times and `leads`: `Correction.fit`, or a partial of it that says
             what errors depend on.
     """

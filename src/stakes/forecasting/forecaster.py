@@ -62,36 +62,36 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         model: "implicit", "diffusion", "linear" (which needs no training: `LinearModel`), settings such as
             `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
             `SampleModel`.
-        candidates: Models of one's own by name, which model selection tries beside those of the library on the same
-            held-out cases: regressors by scikit-learn's conventions, with errors out of fold around what they predict,
-            or models that tell their uncertainty, as in `DecisionRegressor`. They see features as an array. Where one
-            of them is selected, the forecaster can be pickled and not saved as a folder, which holds no code.
+        candidates: Your own models by name, which model selection compares with those of the library on the same
+            held-out cases: scikit-learn regressors, with out-of-fold errors around their predictions, or models with
+            uncertainty, as in `DecisionRegressor`. They see features as an array. If one is selected, pickle the
+            forecaster; a folder holds no code.
         base: What the forecast starts from: "linear", ridge regression with the covariance of its errors, to which an
             implicit model adds a network and which early stopping may keep; "trees", boosted trees (LightGBM, extra
             `trees`), to whose forecasts any model adds its own, an implicit one with a linear start; or "none".
         gap: How many rows the lead time has: rows so near to those that a linear forecast is tried on are left out of
             its fit. 0 where a forecast is issued just before its outcome.
-        outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None: members beyond are
-            drawn to it. "auto" takes what the cost knows (`cost.outcome_bounds`), or 0 and a capacity at which the data
-            have many exact ties; None for none.
+        outcome_bounds: Physical limits of the outcomes, (lower, upper), one of which may be None; members are clipped
+            to them. "auto" uses `cost.outcome_bounds`, or 0 and a capacity at which the data have many exact ties; None
+            for none.
         scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
             "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
-        decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
-            all `weights` from one start; alternate blocks of the validation rows decide when to stop and which
-            weight to take (`stakes.evaluation.selection`).
-        conditioned: Whether models see the parameter of the cost that is a range, as one more feature, so that each
-            decision maker has a forecast of their own; otherwise one forecast serves all alike.
+        decision_weight: Share of the decision in the loss, from 0, the score alone, to 1, the decision alone. "auto"
+            trains all `weights` from one start; alternate blocks of the validation rows stop training and select the
+            weight (`stakes.evaluation.selection`).
+        conditioned: Whether models see the cost parameter that is a range as a feature, so that each decision maker has
+            a forecast of their own.
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
-        weights: Which weights "auto" chooses among; 0 is one of them in any case.
-        members: How many members a forecast has.
+        weights: Decision weights that "auto" compares; 0 is always one of them.
+        members: Members of each forecast.
         ensemble: How many models of different seeds are trained and pooled into one forecast; a model without a seed,
             such as a linear one, is fitted once.
         decision_member_count: Members that the decision is made from in training, of which the score sees the first;
             None for those of `training`: by default the members of the score, and 30 where "auto" tries weights of an
             implicit model for an action of one number, since few members teach a forecast to be too sure.
-        epochs: How many epochs are trained at most, in place of those of `training`.
+        epochs: Maximum number of epochs, instead of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
-        validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
+        validation_fraction: Share of the rows, the latest, that stop training and select.
         refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are then trained
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
@@ -101,14 +101,13 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             networks and chooses their weight only.
         recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is expected to help (`stakes.Correction`).
-        tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0,
-            or of the candidate before it; None for no limit.
-        block: How many neighbouring rows belong together; "auto" tells by their times.
+        tolerance: Largest increase of the score, in percent, over weight 0 or the candidate before; None for no limit.
+        block: Number of consecutive rows that depend on each other; "auto" chooses by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
-        n_jobs: How many processes share the weights, as scikit-learn counts them; a GPU needs but one.
+        n_jobs: Number of processes, as in scikit-learn; a GPU needs one.
         warm_start: Whether a second fit starts from the models of the first, their scaling too, without pre-training.
-        random_state: The seed of all that is random, the noise of the forecasts included.
-        verbose: Whether progress is shown; 0 for none.
+        random_state: Random seed, also of the noise of the forecasts.
+        verbose: Whether to show progress; 0 for no.
 
     Attributes:
         forecast_: The fitted forecast: models, what corrects and bounds their members, and the best constant action.
@@ -120,7 +119,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         found_: How long the models that are kept are to be trained on other rows.
         validation_cases_: How many rows did not train in the search.
         trees_: What the models add their forecasts to; None on another base.
-        leaks_: A sentence for each outcome that a feature reproduces almost exactly.
+        leaks_: A note for each outcome that a feature reproduces almost exactly.
 
     >>> import numpy as np, stakes
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))

@@ -176,7 +176,7 @@ class PanelForecaster:
     column, as in "newsvendor:underage=@margin,overage=@waste": learning and selection weigh every row by its own cost.
 
     Args:
-        cost: The cost in words.
+        cost: The cost in text.
         target: The column to forecast.
         series: The columns that tell one series from another; by default unique_id or item_id. None for a table of one.
         time: The column of the times; by default ds, timestamp or date.
@@ -184,12 +184,12 @@ class PanelForecaster:
         leads: From the issue time to the target times, likewise.
         windows: Spans up to the issue time whose means are features.
         known: Columns known beforehand for the target time.
-        static: Columns with one value a series.
-        categorical: Those of all these, or further ones, that are words.
+        static: Columns with one value for each series.
+        categorical: Columns that hold categories.
         calendar: Features of the target time, of hour, weekday, season, holiday:FR.
-        calendar_zone: The zone of the calendar's clock, such as Europe/Madrid.
+        calendar_zone: Time zone of the calendar, such as Europe/Madrid.
         mask: The column that is 0 where there is no outcome, such as on closed days.
-        reported_after: How long after its time an outcome is known.
+        reported_after: Delay until an outcome is known.
         baseline_action: The column of today's action, to compare with.
         settings: Those of `stakes.PanelSettings`, such as members or test_fraction.
 

@@ -47,13 +47,13 @@ class PanelSettings:
     """How a forecast of a panel is fitted.
 
     Attributes:
-        model: what forecasts: level, linear or trees; auto selects among those there are
+        model: kind of model: level, linear or trees; auto selects
         members: members of a forecast, quantiles of pooled errors
         integer: take whole-number actions, the better neighbour of the best action
-        test_fraction: share of the time, the last part, to judge by
+        test_fraction: share of the time, the latest part, held out as test
         validation_fraction: share of the time before, its last part, by which a candidate is selected
         most_rows: most cases to learn from, and to judge by, drawn evenly where there are more
-        seed: of all that is random
+        seed: random seed
         threads: of the trees; all cores by default
         engine: where parts of the series are worked on: serial, processes, or ray; no result depends on it
         workers: parts that are worked on at once; one per core by default

@@ -131,30 +131,28 @@ class RecalibratorParameters(RecalibratorSettings):
 
 
 class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # type: ignore[misc]
-    """Decisions from a forecast that somebody else makes, corrected by its own past errors where that should pay.
+    """Decisions from existing forecasts, corrected by their past errors where that is expected to lower the cost.
 
-    It selects among these candidates (`stakes.evaluation.selection`): the forecast as it came; its bias and spread
-    mended, by season, hour, lead and site where there are enough cases; further numbers of the forecast and features;
-    newer errors that count more; the dependence of past errors between several outcomes; and training on the decision.
-    Cases come in any order: errors that were not known yet when a forecast was issued never judge or correct it.
+    It selects among these candidates (`stakes.evaluation.selection`): the raw forecast; corrected bias and spread,
+    by season, hour, lead and site where there are enough cases; further statistics of the forecast and features;
+    recent errors that count more; the dependence of past errors between outcomes; and training on the decision.
+    Cases may come in any order: errors that were not known when a forecast was issued never judge or correct it.
 
     Args:
         cost: What a decision costs.
         outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None; "auto" takes what the
             cost knows, or 0 and a capacity at which the data have many exact ties; None for none.
         decision_weights: Which decision weights are tried, from 0 to below 1; none tries none.
-        tolerance: By how many per cent the score of a decision weight may lie above that of the candidate
-            selected before; None for no limit.
-        test_fraction: The share of the cases, the last ones, that choose nothing and tell what it was worth.
-        gap: How many cases before a forecast have outcomes that were not known yet when it was issued; 0 where times
-            and leads tell, or where a forecast is issued just before its outcome.
+        tolerance: Largest increase of the score, in percent, that a decision weight may cause; None for no limit.
+        test_fraction: Share of the cases, the latest, that are held out as test cases.
+        gap: Number of cases before a forecast whose outcomes were not yet known; 0 if times and leads say it.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
 
     Attributes:
         selection_: How each candidate was judged, and which one was selected.
         state_: What was learned from all cases, as `stakes.Correction`: small, to be looked at, and saved as JSON.
-        judged_: The test cases as they came and corrected, as `JudgedCorrection`; None without test cases.
-        notes_: Sentences about what the user should know.
+        judged_: The test cases, raw and corrected, as `JudgedCorrection`; None without test cases.
+        notes_: Notes for the user.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)

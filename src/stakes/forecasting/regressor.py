@@ -50,7 +50,7 @@ class DecisionRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # t
     last step. It stands within a `Pipeline`, or around one.
 
     Args:
-        estimator: What forecasts the outcome; None for ridge regression.
+        estimator: Regressor that forecasts the outcome; None for ridge regression.
         cost: What a decision costs; None for the newsvendor of equal prices. One of its parameters may be a range: then
             `predict` and `score` are told whose decision each row is.
         cv: How rows are set aside for errors, as scikit-learn's `cv`: a number of folds of neighbouring rows, or a
