@@ -138,7 +138,7 @@ def _clean(text: str, separator: str, name: str, keys: Collection[str]) -> pd.Da
     marks = {'"', "\0", ",", "\t"} - {separator}
     if any(mark in text for mark in marks) or ("\r" in text and text.count("\r") != text.count("\r\n")):
         return None
-    if len(header) < 2 or not all(map(str.strip, header)) or body.count(separator) != lines * (len(header) - 1):
+    if len(header) < 2 or not all(map(str.strip, header)):
         return None
     if "_" in body and re.search(r"\d_\d", body):  # which pandas takes for digits of one number
         return None
@@ -158,13 +158,17 @@ def _clean(text: str, separator: str, name: str, keys: Collection[str]) -> pd.Da
         return None
     if read.shape != (lines, len(header)):
         return None
+    short = read[len(header) - 1].isna().any()  # a row that lacks fields lacks the last one
+    if short and body.count(separator) != lines * (len(header) - 1):
+        return None
     columns = _header([header, []], name)
     others = [place for place, kind in enumerate(read.dtypes) if kind.kind not in "iuf"]
     table = read.set_axis(columns, axis=1)
     for place in others:
         cells = read[place].astype("str").fillna("").tolist()
         table[columns[place]] = _text(cells) if place in texts else _column(cells, separator, False)
-    return None if table.isna().all(axis=1).any() else table  # rows without content are no rows
+    begun = table[table.iloc[:, 0].isna()]
+    return None if begun.isna().all(axis=1).any() else table  # rows without content are no rows
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
