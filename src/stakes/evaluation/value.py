@@ -228,11 +228,11 @@ def curve_at(
 ) -> ValueCurve:
     """The curve over ascending values of a parameter, at each of which there is a cost."""
     numbers = np.asarray(values, dtype=np.float64)
-    seen = _outcomes(outcomes, "outcomes")
-    sets = {str(key): _forecast(str(key), each, outcomes, seen) for key, each in forecasts.items()}
+    seen = given_outcomes(outcomes, "outcomes")
+    sets = {str(key): given_forecast(str(key), each, outcomes, seen) for key, each in forecasts.items()}
     moments = checked_times(times, len(seen))
     where = None if sites is None else np.asarray(sites)
-    learned = None if past is None else (_outcomes(past, "past"), None)
+    learned = None if past is None else (given_outcomes(past, "past"), None)
     paid = np.stack([_paid(each, sets, seen, where, learned) for each in costs], axis=1)  # (F + 2, K, N)
     size = block_length(len(seen), moments, block)
     means = paid.mean(-1)
@@ -326,14 +326,15 @@ def _costs(cost: Any, values: ArrayLike | None) -> tuple[str, Floats, list[Cost]
     return name, numbers, made
 
 
-def _outcomes(values: Any, name: str) -> torch.Tensor:
+def given_outcomes(values: Any, name: str) -> torch.Tensor:
+    """What happened, (N, D)."""
     given = np.asarray(values, dtype=np.float64)
     if given.ndim not in (1, 2) or not given.size or not np.isfinite(given).all():
         raise ShapeError(f"{name} must be finite numbers (cases,) or (cases, outcomes), got shape {given.shape}")
     return torch.from_numpy(given.reshape(len(given), -1).copy())
 
 
-def _forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor) -> ForecastSet:
+def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor) -> ForecastSet:
     """The forecasts of the cases, by their place; tables must have the labels of the outcomes."""
     labels: list[Any] = [getattr(each, "index", None) for each in (forecast, outcomes)]
     if all(hasattr(each, "equals") for each in labels) and not labels[0].equals(labels[1]):
