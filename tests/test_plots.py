@@ -112,3 +112,20 @@ def test_a_selection_marks_what_every_candidate_costs(tested: bool, axes: Axes) 
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() in ("o", "s") and len(line.get_xdata())]
     assert marks == pytest.approx(shown)
     assert ("test" if tested else "validation") in axes.get_xlabel()
+
+
+def test_regret_is_drawn_by_outcome_and_by_hour(axes: Axes) -> None:
+    random = np.random.default_rng(0)
+    outcome = random.normal(50, 10, size=(480, 2))
+    members = outcome[:, None] + random.normal(size=(480, 9, 2)) * [1.0, 4.0]
+    cost = stakes.ImbalanceCost(10.0, 1.0, lower=0.0, upper=300.0)
+    times = np.datetime64("2020-01-01", "h") + np.arange(480)
+    found = stakes.attribute_regret(members, outcome, cost, names=["north", "south"], times=times)
+    plots.plot_regret(found, ax=axes)
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["north", "south"]
+    marks = next(line for line in axes.lines if line.get_marker() == "o")
+    assert np.asarray(marks.get_ydata()) == pytest.approx(found.by_outcome.mean(0))
+    hours = Figure().subplots()
+    plots.plot_regret(found, "hour", ax=hours)
+    assert np.asarray(hours.lines[0].get_ydata()) == pytest.approx(found.regret.reshape(-1, 24).mean(0))
+    refuses(SettingError, "kind must be one of outcome, members, hour, got 'site'", plots.plot_regret, found, "site")

@@ -40,9 +40,9 @@ if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.evaluation.implied_cost import ImpliedCost as ImpliedCost
     from stakes.evaluation.implied_cost import implied_cost as implied_cost
     from stakes.evaluation.intervals import paired_difference as paired_difference
-    from stakes.evaluation.selection import frontier as frontier
     from stakes.evaluation.regret import RegretAttribution as RegretAttribution
     from stakes.evaluation.regret import attribute_regret as attribute_regret
+    from stakes.evaluation.selection import frontier as frontier
     from stakes.evaluation.value import ValueCurve as ValueCurve
     from stakes.evaluation.value import value_curve as value_curve
     from stakes.forecasting.array_decisions import decide_array as decide_array

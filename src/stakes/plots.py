@@ -21,6 +21,7 @@ from stakes.costs.cost import Cost, action_is_outcome, outcome_total, require_co
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import BAND_LEVELS
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
+from stakes.evaluation.regret import HOUR, OUTCOME, RegretAttribution, by_kind
 from stakes.evaluation.selection import ModelSelection, TestedCandidate, candidate_title
 from stakes.evaluation.value import ValueCurve
 from stakes.text import amount_text, number_text, tick_texts
@@ -29,6 +30,7 @@ __all__ = [
     "name_lines",
     "plot_cost",
     "plot_decision",
+    "plot_regret",
     "plot_reliability",
     "plot_schedule",
     "plot_selection",
@@ -534,6 +536,45 @@ def draw_sides(axes: Axes, sides: Sides, colours: Sequence[str]) -> None:
     axes.set(xlim=ends, ylim=ends)
     diagonal(axes)
     axes.locator_params(axis="x", nbins=TICKS)
+
+
+_WIDE = 40  # letters that stand side by side below the axes
+
+
+def plot_regret(found: RegretAttribution, kind: str = OUTCOME, *, ax: Axes | None = None) -> Axes:
+    """Where the money went: the mean regret that is due to outcomes or members, or of hours, seasons or sites.
+
+    Bars are 95 % intervals, where there are cases enough.
+
+    >>> import numpy as np, stakes
+    >>> random = np.random.default_rng(0)
+    >>> load = random.normal(50, 10, size=(400, 2))
+    >>> members = load[:, None] + random.normal(size=(400, 30, 2)) * [1.0, 4.0]
+    >>> found = stakes.attribute_regret(members, load, stakes.ImbalanceCost(10.0, 1.0, lower=0.0, upper=300.0))
+    >>> ax = stakes.plots.plot_regret(found)
+    >>> ax.get_ylabel()
+    'regret'
+
+    Args:
+        found: What `stakes.attribute_regret` returns.
+        kind: "outcome", "members", "hour", "season" or "site", as in `to_frame`.
+        ax: Where to draw; None for axes of its own.
+    """
+    kinds = by_kind(found.parts())
+    if kind not in kinds:
+        raise SettingError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
+    names, hours = [part.name for part in kinds[kind]], kind == HOUR
+    places = [int(name[:2]) for name in names] if hours else list(range(len(names)))
+    with _own(ax) as axes:
+        means = [part.mean for part in kinds[kind]]
+        error_bars(axes, places, means, color=COLOURS["blue"], linestyle="-" if hours else "", markersize=4)
+        axes.axhline(0.0, color="black", linewidth=0.8)
+        if not hours:
+            axes.set_xticks(places, [literal_text(name) for name in names])
+            axes.set_xlim(-0.5, len(names) - 0.5)
+            axes.tick_params(axis="x", labelrotation=30 if sum(map(len, names)) > _WIDE else 0)
+        axes.set(xlabel="hour of the day (UTC)" if hours else kind, ylabel=axis_label("regret", found.unit))
+    return axes
 
 
 _LINES = ("orange", "blue", "green", "purple", "yellow")

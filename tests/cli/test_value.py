@@ -42,6 +42,8 @@ def test_two_forecasts_a_page_and_a_table() -> None:
     np.testing.assert_allclose(found["value point"], wanted.value[1])
     page = Path("v.html").read_text()
     assert "What members is worth against point" in page
+    assert "Where the money went, at penalty 7.07" in page
+    assert "highest third" in page
     assert output.splitlines()[-2:] == ["v.csv", "v.html"]
     record = json.loads(called(*WORDS, "--json", "--quiet")[1])
     assert record["forecasts"] == ["members"]

@@ -97,7 +97,7 @@ def test_hours_seasons_and_sites_share_all_regret() -> None:
     members[evening] += 0.5
     sites = np.where(np.arange(len(times)) % 5 == 0, "b", "a")
     found = stakes.attribute_regret(members, outcome, COSTS["newsvendor"], times=times, sites=sites, unit="EUR")
-    table = found.table()
+    table = found.to_frame()
     shares = table.groupby("kind")["share"].sum()
     np.testing.assert_allclose(shares[["hour", "season", "site"]], 1)
     np.testing.assert_allclose(shares[["outcome", "members"]], 1, atol=0.01)

@@ -82,7 +82,7 @@ def value(
         from stakes.reports.page import write_report
         from stakes.reports.value import value_report
 
-        write_report(value_report(found.curve, found.cost, found.notes), report)
+        write_report(value_report(found.curve, found.cost, found.notes, found.regret()), report)
     if json:
         print_json(found.record() | {"rows": without_noise(table), "out": out, "report": report})
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -68,7 +68,19 @@ class RegretAttribution:
         """The share of the regret that no gradient explains, as where actions jump from one bound to another."""
         return float(1 - self.by_outcome.sum() / total) if (total := self.regret.sum()) else 0.0
 
-    def table(self) -> "pd.DataFrame":
+    def parts(self) -> list["RegretPart"]:
+        """What is due to each outcome and region of members, and what each hour, season and site has of it."""
+        total, found = float(self.regret.sum()), []
+        for kind, name, part in self._named():
+            known = np.isfinite(part)
+            mean = Difference(float(part[known].mean()), np.nan, np.nan)
+            if len(np.unique(np.flatnonzero(known) // self.block)) >= LEAST_BLOCKS:
+                mean = Resampling(len(part), block=self.block).mean(part[None, None]).interval()
+            share = float(part[known].sum()) / total if total else np.nan
+            found.append(RegretPart(kind, name, int(known.sum()), mean, share))
+        return found
+
+    def to_frame(self) -> "pd.DataFrame":
         """One row for each outcome, region of members, hour, season and site: the mean regret there, and its share.
 
         Of outcomes and of members it is the part of every case that is due to them, of hours, seasons and sites the
@@ -76,15 +88,7 @@ class RegretAttribution:
         """
         import pandas as pd
 
-        total = self.regret.sum()
-        rows = []
-        for kind, name, part in self._parts():
-            known = np.isfinite(part)
-            mean = Difference(float(part[known].mean()), np.nan, np.nan)
-            if len(np.unique(np.flatnonzero(known) // self.block)) >= LEAST_BLOCKS:
-                mean = Resampling(len(part), block=self.block).mean(part[None, None]).interval()
-            share = part[known].sum() / total if total else np.nan
-            rows.append((kind, name, int(known.sum()), *mean, float(share)))
+        rows = [(part.kind, part.name, part.cases, *part.mean, part.share) for part in self.parts()]
         return pd.DataFrame(rows, columns=["kind", "name", "cases", "regret", "low", "high", "share"])
 
     @property
@@ -95,23 +99,38 @@ class RegretAttribution:
         if not mean > 0:
             return told
         words = {OUTCOME: "is due to {}", MEMBERS: "to the {} of the members", HOUR: "falls at {}"}
-        table, most = self.table(), []
-        for kind, rows in table.groupby("kind", sort=False):
-            first = rows.loc[rows["share"].idxmax()]
-            if len(rows) > 1:
-                most.append(f"{100 * first['share']:.0f} % {words.get(str(kind), 'in {}').format(first['name'])}")
+        most = []
+        for kind, parts in by_kind(self.parts()).items():
+            first = max(parts, key=lambda part: part.share)
+            if len(parts) > 1:
+                most.append(f"{100 * first.share:.0f} % {words.get(kind, 'in {}').format(first.name)}")
         told += f" Of that {', '.join(most)}." if most else ""
         if abs(self.unattributed) > _JUMPS:
             told += f" {100 * self.unattributed:.0f} % is due to jumps of the action, which no gradient explains."
         return told
 
-    def _parts(self) -> Iterator[tuple[str, str, Floats]]:
+    def _named(self) -> Iterator[tuple[str, str, Floats]]:
         """Kind, name and the regret of each case, NaN in those that do not belong to it."""
         for names, kind, parts in ((self.outcomes, OUTCOME, self.by_outcome), (self.regions, MEMBERS, self.by_members)):
             for place, name in enumerate(names):
                 yield kind, name, parts[:, place]
         for kind, name, cases in case_groups(self.times, self.sites):
             yield kind, name, np.where(cases, self.regret, np.nan)
+
+
+class RegretPart(NamedTuple):
+    """The regret that is due to one outcome or region of members, or that of an hour, a season or a site."""
+
+    kind: str
+    name: str
+    cases: int
+    mean: Difference
+    share: float  # of all regret
+
+
+def by_kind(parts: Sequence[RegretPart]) -> dict[str, list[RegretPart]]:
+    """The parts of each kind, in order."""
+    return {kind: [part for part in parts if part.kind == kind] for kind in dict.fromkeys(part.kind for part in parts)}
 
 
 def case_groups(times: Any, sites: Any) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
@@ -159,7 +178,7 @@ def attribute_regret(
     >>> members = load[:, None] + random.normal(size=(400, 30, 2)) * [1.0, 4.0]  # the south is hard to tell
     >>> cost = stakes.ImbalanceCost(10.0, 1.0, lower=0.0, upper=300.0)
     >>> found = stakes.attribute_regret(members, load, cost, names=["north", "south"])
-    >>> found.table().set_index("name")["share"].round(2)[["north", "south"]].to_dict()
+    >>> found.to_frame().set_index("name")["share"].round(2)[["north", "south"]].to_dict()
     {'north': 0.09, 'south': 0.91}
 
     Args:

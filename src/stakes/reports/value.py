@@ -6,22 +6,26 @@ import numpy as np
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
+from stakes.evaluation.regret import RegretAttribution, by_kind
 from stakes.evaluation.value import ValueCurve
-from stakes.plots import plot_value
+from stakes.plots import plot_regret, plot_value
 from stakes.reports.drawing import figure_of_panels, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.sentences import cost_words
 from stakes.text import count_text, number_text
 
 _ROWS = 12  # of the table
+_MOST_DRAWN = 24  # side by side, as many as a day has hours
 _ABOUT = (
     "Value 1 is perfect foresight, the best action for each outcome, and value 0 the best constant action. A forecast "
     "below 0 is worse than none for that cost. Bands hold at all values at once."
 )
 
 
-def value_report(curve: ValueCurve, spec: CostSpec, notes: Sequence[str] = ()) -> Report:
-    """The page of `stakes value`."""
+def value_report(
+    curve: ValueCurve, spec: CostSpec, notes: Sequence[str] = (), regret: RegretAttribution | None = None
+) -> Report:
+    """The page of `stakes value`; where the money went is shown at the middle one of the parameter's values."""
     first, rival = curve.forecasts[0], curve.rival
     return Report(
         title=f"What {first} is worth against {rival}",
@@ -30,9 +34,39 @@ def value_report(curve: ValueCurve, spec: CostSpec, notes: Sequence[str] = ()) -
         summary=(_ABOUT,),
         sections=(
             Section("value", "Value for every cost", (), (value_figure(curve),), (value_table(curve),)),
+            *([] if regret is None else [regret_section(regret, _at(curve))]),
             *([Section("data", "Data", tuple(notes))] if notes else []),
         ),
     )
+
+
+def _at(curve: ValueCurve) -> str:
+    return f"{curve.parameter} {number_text(float(curve.values[len(curve.values) // 2]), 3)}"
+
+
+def regret_section(regret: RegretAttribution, at: str) -> Section:
+    """Which errors of the forecast, and which cases, cost more than perfect foresight."""
+    kinds = {kind: parts for kind, parts in by_kind(regret.parts()).items() if 1 < len(parts) <= _MOST_DRAWN}
+    panels = [panel(lambda axes, kind=kind: plot_regret(regret, kind, ax=axes)) for kind in kinds]
+    caption = (
+        "Mean regret a case: what decisions cost more than with perfect foresight. Of outcomes and members it is the "
+        "part that their errors cost, by the gradient through the action; hours, seasons and sites are groups of cases."
+    )
+    figures = (figure_of_panels("regret", "Where the money went", caption, panels, {"at": at}),) if panels else ()
+    rows: list[tuple[Cell, ...]] = [
+        (part.kind, part.name, part.cases, ShownCell.interval(*part.mean), 100 * part.share)
+        for parts in kinds.values()
+        for part in parts
+    ]
+    columns = (
+        Column("what", "", "text"),
+        Column("which", "", "text"),
+        Column("cases", "", "number"),
+        Column("regret", regret.unit, "number", "mean a case above perfect foresight"),
+        Column("share of all regret", "%", "number"),
+    )
+    tables = (Table("regret", "Where the money went", columns, tuple(rows), ""),) if rows else ()
+    return Section("regret", f"Where the money went, at {at}", (regret.sentence,), figures, tables)
 
 
 def value_figure(curve: ValueCurve) -> Figure:

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import plain_cost_of, vector_cost, with_parameter
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.files import read_table
-from stakes.data.tables.layout import left_out_notes
+from stakes.data.tables.layout import TableCases, left_out_notes
 from stakes.errors import CostError, SettingError, TableError
 from stakes.evaluation.case_metrics import hindsight_note
+from stakes.evaluation.regret import RegretAttribution, attribute_regret
 from stakes.evaluation.value import POINTS, ValueCurve, value_curve
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
@@ -25,7 +27,29 @@ class Value:
 
     curve: ValueCurve
     cost: CostSpec
+    forecast: ForecastSet  # the first one, with its outcomes
     notes: tuple[str, ...] = ()
+
+    def regret(self) -> RegretAttribution | None:
+        """Where the money went with the first forecast, at the middle one of the parameter's values.
+
+        None for actions with several parts, which hold a program of their own at every step.
+        """
+        ranged, middle = self.cost.ranged, float(self.curve.values[len(self.curve.values) // 2])
+        assert ranged is not None
+        cost = with_parameter(self.cost.build(), ranged.name, middle)
+        if vector_cost(plain_cost_of(cost)) is not None:
+            return None
+        return attribute_regret(
+            self.forecast,
+            self.forecast.outcomes,
+            cost,
+            names=self.forecast.targets,
+            times=self.forecast.times,
+            sites=self.forecast.sites,
+            block=self.curve.block,
+            unit=self.curve.unit,
+        )
 
     def record(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -67,9 +91,10 @@ def value_of_members(
     for name, each in together.items():
         if each.targets != one.targets or not np.array_equal(np.asarray(each.outcomes), np.asarray(one.outcomes)):
             raise TableError(f"{name} must be of the outcomes {', '.join(one.targets)} of the first, got others")
-    curve = _curve(together, one.outcomes, spec, points, block, one.times, one.sites)
+    curve = _curve(together, spec, points, block)
     doubts = spec.doubts(np.asarray(one.outcomes), one.targets)
-    return Value(curve, spec, (*dict.fromkeys(notes), *doubts, hindsight_note(one.sites is not None)))
+    notes = [*dict.fromkeys(notes), *doubts, hindsight_note(one.sites is not None)]
+    return Value(curve, spec, one, tuple(notes))
 
 
 def value_of_fit(
@@ -86,41 +111,37 @@ def value_of_fit(
             f"{folder} has a forecast of its own for each value of {forecast.state.ranged}, of which no one curve tells"
         )
     cases = layout.cases(table)
-    features = cases.feature_table
-    sets = {"the forecast": _drawn(forecast, features, "chosen")}
+    sets = {"the forecast": _drawn(forecast, cases, "chosen")}
     if forecast.baseline_models and forecast.state.decision_weight:
-        sets["weight 0"] = _drawn(forecast, features, "baseline")
-    curve = _curve(sets, cases.outcome.numpy(), spec, points, block, cases.times, None)
+        sets["weight 0"] = _drawn(forecast, cases, "baseline")
+    curve = _curve(sets, spec, points, block)
     notes = (*bundle.notes, *left_out_notes(cases.quality), *part_of_fit_notes(bundle.known, cases, None))
-    return Value(curve, spec, (*notes, *outside_notes(forecast.outside(features)), hindsight_note(False)))
+    notes = (*notes, *outside_notes(forecast.outside(cases.feature_table)), hindsight_note(False))
+    return Value(curve, spec, sets["the forecast"], notes)
 
 
-def _drawn(forecast: FittedForecast, features: Any, which: Which) -> ForecastSet:
-    """All members of one of a fit's two forecasts."""
-    rows = forecast.features(features, None)
-    return ForecastSet(np.concatenate([part.double().numpy() for _, part in forecast.drawn(rows, which)]))
+def _drawn(forecast: FittedForecast, cases: TableCases, which: Which) -> ForecastSet:
+    """All members of one of a fit's two forecasts, with what happened."""
+    rows = forecast.features(cases.feature_table, None)
+    members = np.concatenate([part.double().numpy() for _, part in forecast.drawn(rows, which)])
+    return ForecastSet(
+        members, targets=forecast.state.target_names, times=cases.times, outcomes=cases.outcome.double().numpy()
+    )
 
 
-def _curve(
-    sets: Mapping[str, ForecastSet],
-    outcomes: Any,
-    spec: CostSpec,
-    points: int,
-    block: int | None,
-    times: Any,
-    sites: Any,
-) -> ValueCurve:
+def _curve(sets: Mapping[str, ForecastSet], spec: CostSpec, points: int, block: int | None) -> ValueCurve:
     if (ranged := spec.ranged) is None:
         raise CostError(f"--cost needs a range of one parameter, as in shortfall:penalty=1..50, got {spec}")
     if points < 2:
         raise SettingError(f"values must be at least 2, got {points}")
+    one = next(iter(sets.values()))
     return value_curve(
         sets,
-        outcomes,
+        one.outcomes,
         spec.build(),
         ranged.range.points(points),
-        times=times,
-        sites=sites,
+        times=one.times,
+        sites=one.sites,
         block="auto" if block is None else block,
         unit=spec.unit,
     )
