@@ -51,7 +51,7 @@ def child_seconds(*words: str) -> float:
 def own_seconds(words: Sequence[str]) -> float:
     with redirect_stdout(io.StringIO()):
         start = time.process_time()
-        assert stakes_command(words) == 0
+        assert stakes_command(list(words)) == 0
         return time.process_time() - start
 
 
