@@ -60,7 +60,7 @@ def test_the_headline_says_what_to_do_and_what_it_saves() -> None:
     )
     names = [rival.name for rival in rivals(accepted("decision"))]
     assert names == ["climatology", "the linear forecast", "the forecast of weight 0", "today's action"]
-    assert "today's action (known in 297 cases)" in headline(full())
+    assert "today's action (known in 297 cases), " in cost_sentences(full())
 
 
 def test_several_models_are_advised_to_a_fit_with_one() -> None:
@@ -76,7 +76,7 @@ def test_costs_are_told_per_case_in_all_and_per_year() -> None:
     raw, paid = told.reference.cost.mean(), told.selected.cost.mean()
     said = cost_sentences(told)
     assert f"costs {paid:.2f} EUR per case" in said
-    assert f"the raw forecast {raw:.1f} EUR" in said
+    assert f"the raw forecast: {raw:.1f} EUR" in said
     assert f"{300 * (raw - paid):,.0f} EUR less than the raw forecast" in said
     assert f"{float(f'{365.25 * (raw - paid):.3g}'):,.0f} EUR per year [" in said
     assert "at 365 cases per year" in said

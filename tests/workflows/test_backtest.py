@@ -195,7 +195,7 @@ def test_today_is_compared_where_it_is_known(fits: Fits) -> None:
     assert overall["today_cost"] == pytest.approx(known["today_cost"].mean())
     assert overall["cost_beside_today"] == pytest.approx(known["cost"].mean())
     assert overall["today_change"] == pytest.approx(overall["cost_beside_today"] - overall["today_cost"])
-    assert f"today's action (known in {len(known)} cases)" in found["sentences"][0]
+    assert f"today's action (known in {len(known)} cases)" in " ".join(found["sentences"])
 
 
 @pytest.mark.usefixtures("no_report")

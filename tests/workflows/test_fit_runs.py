@@ -94,7 +94,7 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
     sentences = lines[lines.index("") + 1 :]
     assert "the decision-aware forecast (weight 0.5)" in sentences[0]
-    assert "today's action (known in 10 cases)" in sentences[0]
+    assert "today's action (known in 10 cases)" in said
     place = sentences.index("Decision weight 0.5, as given.")
     assert sentences[place + 1].startswith("Too early to tell whether weight 0.5 (given) pays")
     assert sentences[place + 2].startswith("On the 40 test cases the decision-aware forecast (weight 0.5) costs")

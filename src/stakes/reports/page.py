@@ -22,6 +22,7 @@ from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.text import MISSING, column_texts, interval_text
 
+_INTERVAL = re.compile(r"\[([-+\d.,]+), ([-+\d.,]+)\]")  # which no end of a line may part
 _LIBRARY = "uplot"  # as it was published; tests/reports/test_scripts.py has its checksums
 
 
@@ -343,6 +344,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = lambda text: _INTERVAL.sub("[\\1,\N{NO-BREAK SPACE}\\2]", text)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
 

@@ -80,16 +80,13 @@ def headline(comparison: Comparison) -> str:
         less, interval = _sizes(worst.change, comparison.unit)
         return f"Do not follow {who} yet: {worst.words} costs {less} less per case {interval}."
     gains = [rival for rival in every if rival.change.high < 0]
-    unproven = [_unproven(rival, comparison.unit) for rival in every if rival not in gains]
     selection = comparison.selection
     if selection is not None and selection.selected is selection.candidates[0]:
         told = f"Keep {who}: no other candidate is expected to cost less."
-        told += f" It saves {_savings(gains, comparison.unit)}." if gains else ""
-    elif gains:
-        told = f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
-    else:
-        told = f"No significant gain from {who}."
-    return f"{told} Its cost differs {_listed(unproven)}." if unproven else told
+        return told + (f" It saves {_savings(gains, comparison.unit)}." if gains else "")
+    if gains:
+        return f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
+    return f"No significant gain from {who}."
 
 
 def _savings(gains: Sequence[Rival], unit: str) -> str:
@@ -100,19 +97,27 @@ def _savings(gains: Sequence[Rival], unit: str) -> str:
     return _listed(told)
 
 
-def _unproven(rival: Rival, unit: str) -> str:
-    change, interval = _signed(rival.change, unit)
-    doubt = f"{interval}, which is not significant" if interval else f"({_NO_INTERVAL})"
-    return f"from that of {rival.words} by {change} per case {doubt}"
+def _unproven(every: Sequence[Rival], unit: str) -> str:
+    """The changes that are not significant, and those that come without an interval."""
+    told = ""
+    for rival in every:
+        change, interval = _signed(rival.change, unit)
+        if not interval:
+            told += f" The change from {rival.words} is {change} per case ({_NO_INTERVAL})."
+        elif not rival.change.significant:
+            told += f" The change from {rival.words}, {change} per case {interval}, is not significant."
+    return told
 
 
 def cost_sentences(comparison: Comparison) -> str:
     """What the selected forecast and its rivals cost, per case, in all and per year."""
     unit, every, paid = comparison.unit, rivals(comparison), float(comparison.selected.cost.mean())
     amounts = [paid, *(rival.cost for rival in every)]
-    others = [f"{rival.name} {amount_text(rival.cost, unit, beside=amounts)}" for rival in every]
+    others = [f"{rival.name}: {amount_text(rival.cost, unit, beside=amounts)}" for rival in every]
     told = f"On the {count_text(comparison.cases, 'test case')} {comparison.selected.name} costs "
-    told += f"{amount_text(paid, unit, beside=amounts)} per case{f', {_listed(others)}' if others else ''}."
+    told += f"{amount_text(paid, unit, beside=amounts)} per case"
+    told += f" ({', '.join(others)})." if others else "."
+    told += _unproven(every, unit)
     in_all = [
         f"{amount_text(abs(rival.change.mean) * comparison.cases, unit)} {_less(rival.change)} than {rival.name}"
         for rival in every[:2]
