@@ -86,6 +86,7 @@ soak: $(READY) plugins release
 	$(BIN)/python tests/soak/hostile_requests.py
 	$(BIN)/python tests/soak/hostile_commands.py
 	$(BIN)/python tests/soak/torchrun_example.py
+	$(BIN)/python tests/soak/panel_on_ray.py
 	$(BIN)/python -m pytest -m soak
 	STAKES_TEST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m hypothesis
 	$(BIN)/python tests/soak/nonconvex_costs.py
