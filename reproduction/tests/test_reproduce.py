@@ -38,6 +38,7 @@ WANTED = {
     "portfolio": Reproduction("portfolio"),
 }
 COLUMNS = ["parameter", "decision_weight", "region", "by", "metric", "mean", "deviation", "difference", "low", "high"]
+COLUMNS += ["untrained"]
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "circle", "rect"}
 
 
