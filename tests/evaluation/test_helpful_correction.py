@@ -45,10 +45,29 @@ def test_a_forecast_that_is_right_is_hardly_moved() -> None:
             assert abs(np.log(correction.factor[0])) < 0.3
 
 
-def test_errors_that_changed_are_not_learned_from() -> None:
+def test_errors_that_changed_widen_members_and_move_none() -> None:
     members, outcome = forecasts(1.0, 1.0)
     outcome[200:] -= 2.0  # too low before, too high afterwards
-    assert helpful(members, outcome) is None
+    correction = helpful(members, outcome)
+    assert correction is not None
+    assert correction.shift == (0.0,)
+    assert 1.3 < correction.factor[0] < 1.7  # the root of 2 is right for many members
+
+
+def test_members_that_are_too_near_or_too_far_are_put_where_errors_are() -> None:
+    """Errors with tails, of members without: no one factor is right for small and large ones."""
+    generator = torch.Generator().manual_seed(3)
+    known, chi = torch.randn(3000, 1, 1, generator=generator), torch.randn(3000, 3, generator=generator).square().sum(1)
+    members = known + 0.6 * torch.randn(3000, 200, 1, generator=generator)
+    errors = torch.randn(3000, generator=generator) / (chi / 3).sqrt()  # of Student's t, whose variance is large
+    correction = stakes.Correction.fit(members[:2000], (known[:, 0, 0] + errors)[:2000, None], shape="distances")
+    assert correction.distances is not None
+    later = torch.from_numpy(correction.apply(members[2000:].double().numpy()))
+    np.testing.assert_allclose(later.mean(1), members[2000:].mean(1), atol=0.15)
+    seen = known[2000:, 0, 0] + errors[2000:]
+    for share in (0.5, 0.8, 0.95):
+        low, high = (later[..., 0].quantile((1 + sign * share) / 2, dim=1) for sign in (-1, 1))
+        assert ((low <= seen) & (seen <= high)).float().mean() == pytest.approx(share, abs=0.05)
 
 
 @pytest.mark.parametrize("cases", [199, 69])
@@ -60,8 +79,10 @@ def test_a_better_score_that_costs_more_is_not_taken() -> None:
     """Members that are too high by 3 are the better for whoever pays 1,000 for every unit that is missing."""
     members, outcome = forecasts(1.0, -3.0, cases=3000)  # of fewer cases the score would tell more than the cost
     dear = stakes.NewsvendorCost(1000.0, 1.0, -50.0, 50.0)
-    assert helpful(members, outcome) is not None
-    assert helpful(members, outcome, dear) is None
+    located, others = helpful(members, outcome), helpful(members, outcome, dear)
+    assert located is not None
+    assert located.models
+    assert others is None or not others.models
 
 
 def test_the_judge_sees_the_bounds() -> None:

@@ -43,7 +43,7 @@ def corrections_of(trainings: Trainings, judge: object, first: int = 60, again: 
     return dict(recent_corrections(trainings, 57, ROWS, judge, first=first, lead=3, again=again))
 
 
-def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
+def whatever(members: Tensor, outcome: Tensor, origins: int = 4) -> stakes.Correction:
     """A correction that tells which fits the members are of."""
     assert outcome[0] == 60
     shift = tuple(sorted(set(members.flatten().tolist())))
@@ -70,7 +70,7 @@ def test_nothing_is_trained_where_the_errors_of_the_search_say_nothing() -> None
 def test_weight_0_beside_it_is_corrected_by_its_own_errors() -> None:
     trainings = Trainings("chosen", "baseline")
 
-    def judge(members: Tensor, outcome: Tensor) -> stakes.Correction | None:
+    def judge(members: Tensor, outcome: Tensor, origins: int = 4) -> stakes.Correction | None:
         judged.append(members)
         return whatever(members, outcome) if len(judged) != 2 else None  # none for weight 0 of the search
 

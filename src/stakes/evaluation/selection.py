@@ -760,6 +760,11 @@ class CandidateSelection(Generic[Trial]):
         worth, below = self.judge(trial), self.selected if self.candidates else None
         self._add(untested_candidate(trial.name, below, worth, why, accepted=accepted), trial, worth)
 
+    def add_judged(self, trial: Trial, why: str, *, accepted: bool) -> None:
+        """A candidate with its numbers, of which something else has decided whether it is selected."""
+        worth = self.judge(trial)
+        self._add(replace(self._tested(trial.name, worth), accepted=accepted, why=why), trial, worth)
+
     def add_unfitted(self, name: str, why: str) -> None:
         """A candidate without numbers."""
         self.add_candidate(untested_candidate(name, self.selected, None, why, accepted=False))
@@ -774,15 +779,10 @@ class CandidateSelection(Generic[Trial]):
         self,
         trial: Trial,
         parameters: Mapping[str, str | float] | None = None,
-        *,
-        objection: Callable[[], str] = lambda: "",
     ) -> bool:
-        """Whether a candidate is selected; an objection, asked for where it would be, speaks against it."""
+        """Whether a candidate is selected."""
         worth = self.judge(trial)
-        candidate = self._tested(trial.name, worth, parameters)
-        if candidate.accepted and (why := objection()):
-            candidate = replace(candidate, accepted=False, why=why)
-        return self._add(candidate, trial, worth)
+        return self._add(self._tested(trial.name, worth, parameters), trial, worth)
 
     def try_best(self, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
         """The variant of least expected cost."""

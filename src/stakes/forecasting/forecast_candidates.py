@@ -40,7 +40,7 @@ from stakes.forecasting.plan import (
     plan_fit,
     trees_are_tried,
 )
-from stakes.forecasting.recalibration import helpful_correction
+from stakes.forecasting.recalibration import distance_correction, helpful_correction, located_correction
 from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
@@ -58,11 +58,11 @@ from stakes.training.weight_search import (
 Forecasts = Mapping[Which, PooledForecast]
 """The forecast of the selected weight, and that of weight 0 beside it where it was trained."""
 
-Judge = Callable[[Tensor, Tensor], Correction | None]
-"""The correction of members (n, M, D) with these outcomes (n, D), or None where none is expected to help."""
+Judge = Callable[..., Correction | None]
+"""The correction of members (n, M, D) with these outcomes (n, D), judged in so many `origins`; None for none."""
 
 _MEMBERS_TO_CORRECT = 200  # whose errors teach a correction
-_FIRST_MODELS = 2  # of the models of a decision weight, which tell whether the others are trained
+_FIRST_MODELS = 1  # of the models of a decision weight, which tell whether the others are trained
 _DECISION_MEMBERS = 30  # to decide from in training: of the score's ten the forecast would learn to be too sure
 _STAGES = {
     "climatology": "climatology",
@@ -223,7 +223,7 @@ def recent_corrections(
     half = -(-len(outcome) // 2)
     (later,) = selected.out_of_fold(rows, rolling_folds([first + half, len(rows)], lead))
     return {
-        which: correction and judge(torch.cat([drawn[which][:half], later[which]]), outcome)
+        which: correction and judge(torch.cat([drawn[which][:half], later[which]]), outcome, origins=2)
         for which, correction in corrections.items()
     }
 
@@ -269,6 +269,7 @@ class ForecastSelection:
         self.say = StatusLines(quiet=not self.parameters.verbose)
         self.records: list[dict[str, Any]] = []
         self.corrections: Mapping[Which, Correction | None] | None = None  # of the selected forecast
+        self._fit_correction: Callable[..., Correction] = distance_correction
 
     def run(self) -> FoundForecast:
         """What was selected, its members corrected where that is expected to help."""
@@ -308,7 +309,7 @@ class ForecastSelection:
         if self.why_no_decision:
             engine.add_unfitted("decision", self.why_no_decision)
         if parameters.recent_errors:
-            self._try_recent_errors(engine)
+            self._try_recent_errors(engine, network)
         return self._found(engine, network, trade_off)
 
     def _engine(self, steps: int) -> CandidateSelection[_Trial]:
@@ -350,21 +351,22 @@ class ForecastSelection:
 
     # The candidates
 
-    def _try_recent_errors(self, engine: CandidateSelection[_Trial]) -> None:
+    def _try_recent_errors(self, engine: CandidateSelection[_Trial], network: _Trial) -> None:
         """The selected forecast, corrected by errors of its own kind: the last candidate."""
         below = engine.trial
         if len(self.validation) - self.lead < ORIGINS * LEAST_CASES or not below.fitted.models:
             return
-
-        def objection() -> str:
-            alone = selected_forecast(self.training, below.planned, [below.fitted], below.fitted.weight)
-            self.corrections = self._corrections(alone, "recent-errors")
-            if self.corrections.get("chosen") is not None:
-                return ""
+        beside = [network.fitted] if below.fitted.weight else []
+        both = selected_forecast(self.training, below.planned, [*beside, below.fitted], below.fitted.weight)
+        self.corrections = self._corrections(both, "recent-errors")
+        found = self.corrections.get("chosen")
+        self._fit_correction = located_correction if found is not None and found.models else distance_correction
+        why = "the spread may be right" if found is None else "it knows better how far it errs, at no harm"
+        if found is not None and found.models:
+            why = "expected to cost less, as errors stay the same from fit to fit"
+        engine.add_judged(self._with_correction(below)._replace(name="recent_errors"), why, accepted=found is not None)
+        if found is None:
             self.corrections = None
-            return "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
-
-        engine.try_one(self._with_correction(below)._replace(name="recent_errors"), objection=objection)
 
     def _try_total_score(self, engine: CandidateSelection[_Trial], network: _Trial) -> _Trial:
         """The networks that decision weights start from."""
@@ -425,7 +427,7 @@ class ForecastSelection:
     def _with_correction(self, trial: _Trial) -> _Trial:
         """Corrected by all errors of the validation rows."""
         members = _drawn(self.network.training, trial.forecast, self.validation)[self.lead :].double().numpy()
-        correction = Correction.fit(members, self.validation.outcome[self.lead :].double().numpy())
+        correction = self._fit_correction(members, self.validation.outcome[self.lead :].double().numpy())
         return trial._replace(forecast=replace(trial.forecast, correction=correction))
 
     def _corrections(self, selected: SelectedForecast, name: str = "") -> Mapping[Which, Correction | None]:
@@ -453,7 +455,8 @@ class ForecastSelection:
         """The members as they could have been corrected at the time; the first rows of a lead time stay as they are."""
         outcome = self.validation.outcome[self.lead :].double().numpy()
         block = -(-len(outcome) // ORIGINS)
-        later = corrected_in_time(members[self.lead :].double().numpy(), outcome, lead=self.lead, block=block)
+        known = members[self.lead :].double().numpy()
+        later = corrected_in_time(known, outcome, lead=self.lead, block=block, fit=self._fit_correction)
         return torch.cat([members[: self.lead], torch.from_numpy(later).float()])
 
 

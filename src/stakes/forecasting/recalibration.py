@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -219,26 +220,54 @@ def learned(
     return trained_on_decision(found, past, cost, plan.decision_weight, case_weights(past, plan.half_life))
 
 
-def helpful_correction(
-    members: Tensor, outcome: Tensor, cost: Cost, *, lead: int, block: int, bounded: Callable[[Tensor], Tensor]
-) -> Correction | None:
-    """The correction of all these errors, if that of earlier cases is expected to make later ones cheaper.
+_HARM = 0.02  # of what is paid above foresight: by no more may distances be expected to raise the cost
 
-    The cases are cut into four blocks. Each is corrected as it could have been at the time, and all are judged as a
-    candidate is.
+
+def located_correction(members: Floats, outcomes: Floats, times: Any = None, leads: Any = None) -> Correction:
+    """Location and scale of each outcome, and then the distances of errors from the mean."""
+    found = Correction.fit(members, outcomes, times, leads=leads)
+    return found.at_distances(np.asarray(found.apply(members)), outcomes)
+
+
+distance_correction = partial(Correction.fit, shape="distances")
+"""The distances of errors from the mean, which stays where it is."""
+
+
+def helpful_correction(
+    members: Tensor,
+    outcome: Tensor,
+    cost: Cost,
+    *,
+    lead: int,
+    block: int,
+    bounded: Callable[[Tensor], Tensor],
+    origins: int = ORIGINS,
+) -> Correction | None:
+    """The correction of all these errors: of location and scale where that helps, or else of distances without harm.
+
+    The cases are cut into blocks. Each is corrected as it could have been at the time, and all are judged as a
+    candidate is. What moves members must be expected to make later cases cheaper. What only puts them as far from their
+    mean as errors were is right by construction: it must not be expected to cost over 2 % more of what is paid above
+    foresight.
     """
     cases = len(outcome)
     if cases < ORIGINS * LEAST_CASES or too_few_to_choose(cases, block):
         return None
     known, seen = members.double().numpy(), outcome.double().numpy()
-    mended = bounded(torch.from_numpy(corrected_in_time(known, seen, lead=lead, block=-(-cases // ORIGINS))).float())
-    before, after = (_judged(cost, each, outcome) for each in (members, mended))
+    before = _judged(cost, members, outcome)
     below = untested_candidate("raw", None, before, START)
     foresight = float(foresight_costs(cost, outcome).mean())
-    change = judged_candidate(
-        "recent_errors", after, below, before, foresight=foresight, block=block, level=step_level(1)
-    )
-    return Correction.fit(known, seen) if change.accepted else None
+    above = float(before.cost.mean()) - foresight
+    for fit, most in ((located_correction, 0.0), (distance_correction, _HARM * above)):
+        in_time = corrected_in_time(known, seen, lead=lead, block=-(-cases // origins), fit=fit)
+        after = _judged(cost, bounded(torch.from_numpy(in_time).float()), outcome)
+        change = judged_candidate(
+            "recent_errors", after, below, before, foresight=foresight, block=block, level=step_level(1)
+        )
+        moved = not np.array_equal(after.score, before.score)
+        if moved and change.expected_change is not None and change.expected_change < most:
+            return fit(known, seen)
+    return None
 
 
 def _judged(cost: Cost, members: Tensor, outcome: Tensor) -> JudgedCases:
