@@ -23,7 +23,14 @@ from stakes.forecasting.plan import (
 )
 from stakes.json_values import json_value
 from stakes.settings import from_plain, to_plain
-from stakes.training.settings import ESTIMATOR_MODELS, ModelFactory, ModelSettings, RefitSchedule, resolved_device
+from stakes.training.settings import (
+    ESTIMATOR_MODELS,
+    ModelFactory,
+    ModelSettings,
+    PoolSettings,
+    RefitSchedule,
+    resolved_device,
+)
 
 _STORED = [
     each.name for each in fields(ForecasterParameters) if each.name not in ("cost", "candidates", "n_jobs", "verbose")
@@ -43,6 +50,7 @@ class _Found:
     selection: ModelSelection | None  # how each candidate was judged; None without model selection
     found: RefitSchedule | None  # how long the models are to be trained on other rows
     leaks: tuple[str, ...]
+    pool: PoolSettings | None = None  # what a pool is made of
 
     def __post_init__(self) -> None:
         require_count("validation_cases", self.validation_cases)
@@ -50,6 +58,8 @@ class _Found:
 
 def model_of(forecaster: DecisionAwareForecaster) -> LibraryModel | Literal["own"]:
     """What makes the models of a forecaster."""
+    if forecaster.pool_ is not None:
+        return forecaster.pool_
     if forecaster.kind_ not in (*SIMPLE_KINDS, "network"):
         raise SettingError(
             f"the selected forecast is of your own model {forecaster.kind_!r}, and a folder holds no code: keep the "
@@ -75,6 +85,7 @@ def training_record(forecaster: DecisionAwareForecaster) -> dict[str, Any]:
         forecaster.selection_,
         forecaster.found_,
         forecaster.leaks_,
+        forecaster.pool_,
     )
     parameters: Any = from_plain(_StoredParameters, json_value(given))
     return {"parameters": to_plain(parameters), "found": to_plain(found), "models": list(forecaster.training_)}
@@ -115,7 +126,10 @@ def _require_alike(given: Mapping[str, Any], found: _Found, model: object, trees
         raise SettingError("the model is the user's own and is not in the folder; pass its factory as model=")
     if given["model"] != "own" and model is not None:
         raise SettingError(f"the folder holds its {given['model'].name} model; model= is for one of the user's own")
-    on_trees = found.kind == "trees" or (given["base"] == "trees" and found.kind == "network")
+    if (found.kind == "pool") != (found.pool is not None):
+        raise SettingError(f"pool must be told of a pool, and of nothing else, got a forecast of kind {found.kind!r}")
+    in_pool = found.pool is not None and any(part.kind == "trees" for part in found.pool.parts)
+    on_trees = found.kind == "trees" or in_pool or (given["base"] == "trees" and found.kind == "network")
     if on_trees != (trees is not None):
         raise SettingError(f"base {given['base']} goes with {'no trees' if trees else 'trees'}, got the other")
     require_at_most("ensemble", given["ensemble"])

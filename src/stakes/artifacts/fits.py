@@ -53,6 +53,7 @@ from stakes.training.settings import (
     LinearSettings,
     ModelFactory,
     ModelSettings,
+    PoolSettings,
     model_factory,
     resolved_device,
 )
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from stakes.forecasting.forecaster import DecisionAwareForecaster
     from stakes.forecasting.plan import TreeLocation
 
-LibraryModel = ImplicitSettings | DiffusionSettings | LinearSettings
+LibraryModel = ImplicitSettings | DiffusionSettings | LinearSettings | PoolSettings
 
 _MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6
@@ -298,9 +299,10 @@ class StoredForecast:
     def _untrained(self, own: ModelSettings | ModelFactory | None) -> nn.Module:
         """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
         column = self.forecast.parameter_column
-        features = self.forecast.features + self.trees + column.conditioned
+        around_trees = self.trees if not isinstance(self.model, PoolSettings) else 0  # a pool has parts around them
+        features = self.forecast.features + around_trees + column.conditioned
         factory = model_factory(self.model if own is None or self.model != "own" else own)
-        factory = LocatedFactory(factory) if self.trees else factory
+        factory = LocatedFactory(factory) if around_trees else factory
         if self.model != "own":
             with torch.device("meta"):
                 return factory(features, len(self.forecast.target_names))
@@ -360,7 +362,13 @@ def _inputs_of(table: pd.DataFrame, names: Sequence[str]) -> InputRange:
 def require_small(values: object) -> None:
     """Raise where a number of the model is large, before it is made: a schedule of 10^12 steps fills the memory."""
     model = values.get("model") if isinstance(values, Mapping) else None
-    for name, value in model.items() if isinstance(model, Mapping) else ():
+    if not isinstance(model, Mapping):
+        return
+    parts = model.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        require_small({"model": part})
+        require_small(part)
+    for name, value in model.items():
         if isinstance(value, int) and value > _LARGEST_SIZE:
             raise SettingError(f"model.{name} must be at most {_LARGEST_SIZE}, got {shown(value)}")
 

@@ -340,7 +340,7 @@ def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: 
     return "no other is expected to cost less"
 
 
-CANDIDATES = ("climatology", "linear", "trees", "network", "total_score", "decision", "recent_errors")
+CANDIDATES = ("climatology", "linear", "trees", "network", "total_score", "decision", "pool", "recent_errors")
 """All candidates of a forecast that is trained, the simplest first."""
 
 CORRECTION_CANDIDATES = ("raw", "bias_and_spread", "linear", "recent_errors", "dependence", "decision")
@@ -425,7 +425,7 @@ class ModelSelection(Tabular):
     @property
     def has_network(self) -> bool:
         """Whether the selected forecast is one that trained with a seed."""
-        return not self.corrects and self.model in ("network", "total_score", "decision")
+        return not self.corrects and self.model in ("network", "total_score", "decision", "pool")
 
     @property
     def model(self) -> str:
@@ -537,6 +537,7 @@ _WORDS = {
     "recent_errors": "the correction by recent errors",
     "total_score": "training on the score of the total as well",
     "decision": "training on the decision as well",
+    "pool": "the pool of forecasts",
     "raw": "the raw forecast",
     "bias_and_spread": "the correction of bias and spread",
     "dependence": "the dependence of past errors",

@@ -1,7 +1,7 @@
 """The candidates of a forecaster: how each is trained and corrected, what it is worth, and which one is selected."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from joblib import effective_n_jobs
-from torch import Tensor
+from torch import Tensor, nn
 
 from stakes.argument_checks import whole_number
 from stakes.costs.cost import total_of, vector_cost
@@ -38,15 +38,24 @@ from stakes.forecasting.plan import (
     TreeLocation,
     based_model,
     plan_fit,
+    simple_model,
     trees_are_tried,
 )
+from stakes.forecasting.pool import found_pool
 from stakes.forecasting.recalibration import distance_correction, helpful_correction, located_correction
 from stakes.forecasting.regressor import RegressorFactory
 from stakes.models.residual_model import place_models
 from stakes.scores.decision_score import foresight_costs, realised_costs
 from stakes.scores.scoring_rules import energy_score, score_weights
 from stakes.training.progress import ReplicaRecord, StatusLines
-from stakes.training.settings import ImplicitSettings, RefitSchedule, resolved_device
+from stakes.training.settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    PoolPart,
+    PoolSettings,
+    RefitSchedule,
+    resolved_device,
+)
 from stakes.training.weight_search import (
     FittedWeight,
     TrainingPlan,
@@ -128,6 +137,7 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
     schedule: RefitSchedule  # how long its models are to be trained
     forecasts: Forecasts
     trees: TreeLocation | None = None
+    pool: PoolSettings | None = None  # of which kinds a pool is, each trained by itself
 
     @property
     def name(self) -> str:
@@ -140,6 +150,8 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
 
     def trained_on(self, cases: CaseTable, name: str = "") -> "SelectedForecast":
         """The same, corrected as it is, with models that are trained on these rows."""
+        if self.pool is not None:
+            return self._pool_trained_on(cases, name, self.pool)
         parameters, training = self.training.parameters, self.training.within(name)
         start = warm_start(parameters, self.kind, self.forecasts)
         planned = plan_fit(parameters, cases, self.kind, start=start, all_rows=True)
@@ -148,6 +160,23 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
         again = selected_forecast(training, planned, fitted, self.decision_weight)
         corrections = {which: each.correction for which, each in self.forecasts.items()}
         return replace(self, forecasts=again.forecasts, trees=again.trees).corrected(corrections)
+
+    def _pool_trained_on(self, cases: CaseTable, name: str, pool: PoolSettings) -> "SelectedForecast":
+        """Every part trained by itself, with the shares there are."""
+        at_once = RefitSchedule(self.schedule.settings, (0.0,), ((0,),))
+        training, trained = self.training.within(name), []
+        for part in pool.parts:
+            weight, schedule = (self.decision_weight, self.schedule) if part.kind == "network" else (0.0, at_once)
+            each = SelectedForecast(training, part.kind, weight, schedule, {})
+            trained.append(each.trained_on(cases, part.kind))
+        drawn = [each.forecasts["chosen"].models for each in trained]
+        parts = tuple(replace(part, models=len(each)) for part, each in zip(pool.parts, drawn, strict=True))
+        again = replace(pool, parts=parts)
+        correction = self.forecasts["chosen"].correction
+        models = [again.around([model for each in drawn for model in each])]
+        forecast = replace(trained[-1].forecasts["chosen"], models=models, correction=correction)
+        trees = next((each.trees for each in trained if each.trees is not None), None)
+        return replace(self, forecasts={"chosen": forecast}, trees=trees, pool=again)
 
     def members(self, fitted: Forecasts, cases: CaseTable) -> dict[Which, Tensor]:
         """As many members (n, M, D) of each forecast as teach a correction."""
@@ -166,7 +195,7 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
 
 def warm_start(parameters: ForecasterParameters, kind: ForecastKind, forecasts: Forecasts) -> list[dict[str, Tensor]]:
     """The weights that networks go on from, those of weight 0 where they were kept; none to go afresh."""
-    if not parameters.warm_start or kind != "network":
+    if not parameters.warm_start or kind != "network" or not forecasts:
         return []
     return [model.state_dict() for model in forecasts.get("baseline", forecasts["chosen"]).models]
 
@@ -209,16 +238,17 @@ def recent_corrections(
 ) -> Mapping[Which, Correction | None]:
     """What corrects each forecast; None where nothing is expected to.
 
-    Rows from `first` on were forecast by models that had seen none within the lead time. Where the models are trained
-    `again` on all rows, their errors are smaller and other than those of models that are long out of date: the second
-    half of the rows is then forecast by a fit on what was known before it, and the errors of both halves teach.
+    Rows from `first` on were forecast by models that had seen none within the lead time. Where what moves members seems
+    to help, and the models are trained `again` on all rows, their errors are other than those of models that are long
+    out of date: the second half of the rows is then forecast by a fit on what was known before it. It judges what the
+    first half teaches of other models, as those of the forecast will be, and the errors of both halves teach.
     """
     if first >= len(rows):
         return {}
     outcome = rows.outcome[first:]
     drawn = selected.members(searched, rows.rows(slice(first, None)))
     corrections = {which: judge(members, outcome) for which, members in drawn.items()}
-    if not again or not any(corrections.values()):
+    if not again or not any(each is not None and each.models for each in corrections.values()):
         return corrections
     half = -(-len(outcome) // 2)
     (later,) = selected.out_of_fold(rows, rolling_folds([first + half, len(rows)], lead))
@@ -249,6 +279,8 @@ class _Trial(NamedTuple):
     planned: PlannedFit
     fitted: FittedWeight
     forecast: PooledForecast
+    pool: PoolSettings | None = None  # of what it is a pool
+    worth: JudgedCases | None = None  # what a pool is worth by shares of other cases
 
 
 class ForecastSelection:
@@ -286,7 +318,7 @@ class ForecastSelection:
         trees = parameters.base != "trees" and trees_are_tried(plan.train, plan.column)
         decision = any(plan.weights) and not self.why_no_decision
         own = parameters.candidates or {}
-        engine = self._engine(2 + trees + len(own) + total + decision + parameters.recent_errors)
+        engine = self._engine(3 + trees + len(own) + total + decision + parameters.recent_errors)
         trade_off = None
         engine.add(self._trained(plan_fit(parameters, self.rows, "climatology"), "climatology"), START)
         linear = self._trained(plan_fit(parameters, self.rows, "linear"), "linear")
@@ -308,6 +340,7 @@ class ForecastSelection:
             trade_off = self._try_decision(engine, network)
         if self.why_no_decision:
             engine.add_unfitted("decision", self.why_no_decision)
+        self._try_pool(engine, network)
         if parameters.recent_errors:
             self._try_recent_errors(engine, network)
         return self._found(engine, network, trade_off)
@@ -341,24 +374,64 @@ class ForecastSelection:
     def _found(
         self, engine: CandidateSelection[_Trial], network: _Trial | None, trade_off: Frontier | None
     ) -> FoundForecast:
-        _, planned, fitted, _ = engine.trial
-        beside = [network.fitted] if fitted.weight and network is not None else []
-        selected = selected_forecast(self.training, planned, [*beside, fitted], fitted.weight)
+        selected = self._selected(engine.trial, network)
         if self.corrections is not None:
             selected = selected.corrected(self.corrections)
         tried = {name: trial.forecast for name, trial in engine.trials.items() if trial.fitted.models}
         return FoundForecast(selected, engine.result(), tried, trade_off, self.records, len(self.validation))
 
+    def _selected(self, trial: _Trial, network: _Trial | None) -> SelectedForecast:
+        """What was tried, with weight 0 beside a decision weight, and how it is trained again."""
+        weight = trial.fitted.weight
+        if trial.pool is None:
+            beside = [network.fitted] if weight and network is not None else []
+            return selected_forecast(self.training, trial.planned, [*beside, trial.fitted], weight)
+        schedule = RefitSchedule.of(trial.planned.training.settings, trial.fitted.records, [weight])
+        forecasts: Forecasts = {"chosen": trial.forecast}
+        return SelectedForecast(self.training, "pool", weight, schedule, forecasts, trial.planned.trees, trial.pool)
+
     # The candidates
+
+    def _try_pool(self, engine: CandidateSelection[_Trial], network: _Trial) -> None:
+        """Linear forecast, trees and the networks that are selected so far, with shares that they earn by the score."""
+        plan, parameters = self.network.training, self.parameters
+        model = based_model(parameters.model, parameters.base, parameters.gap)
+        network = engine.trial if engine.trial.planned.kind == "network" else network
+        simple = [engine.trials[name] for name in ("linear", "trees") if name in engine.trials]
+        trials = [trial for trial in (*simple, network) if trial.fitted.models]
+        library = isinstance(model, (ImplicitSettings, DiffusionSettings)) and parameters.base == "linear"
+        if not library or plan.column.conditioned or len(trials) < 2:
+            return
+        rows = self.validation.rows(self.network.judged_rows)
+        drawn = [_drawn(plan, trial.forecast, self.validation)[self.network.judged_rows] for trial in trials]
+        if not all(bool(torch.isfinite(members).all()) for members in drawn):
+            return
+        unit = plan.train.outcome.double().std(0)
+        found = found_pool(
+            drawn,
+            rows.outcome,
+            torch.where(unit > 0, unit, 1.0),
+            lambda block, members: _worth(plan, members, rows.rows(block)),
+        )
+        given = [(trial, share) for trial, share in zip(trials, found.shares.tolist(), strict=True) if share]
+        if len(given) < 2:
+            engine.add_unfitted("pool", "one forecast by itself is expected to score best")
+            return
+        pool = PoolSettings(tuple(_pool_part(trial, share, model) for trial, share in given))
+        models: list[nn.Module] = [pool.around([model for trial, _ in given for model in trial.fitted.models])]
+        last, _ = given[-1]
+        planned = last.planned._replace(kind="pool", trees=_trees_of(trial for trial, _ in given))
+        fitted = FittedWeight(last.fitted.weight, models, last.fitted.records)
+        forecast = PooledForecast(models, plan.noise_seed, plan.column, plan.bounds)
+        shares: dict[str, str | float] = {part.kind: round(part.share, 3) for part in pool.parts}
+        engine.try_one(_Trial("pool", planned, fitted, forecast, pool, found.judged), shares)
 
     def _try_recent_errors(self, engine: CandidateSelection[_Trial], network: _Trial) -> None:
         """The selected forecast, corrected by errors of its own kind: the last candidate."""
         below = engine.trial
         if len(self.validation) - self.lead < ORIGINS * LEAST_CASES or not below.fitted.models:
             return
-        beside = [network.fitted] if below.fitted.weight else []
-        both = selected_forecast(self.training, below.planned, [*beside, below.fitted], below.fitted.weight)
-        self.corrections = self._corrections(both, "recent-errors")
+        self.corrections = self._corrections(self._selected(below, network), "recent-errors")
         found = self.corrections.get("chosen")
         self._fit_correction = located_correction if found is not None and found.models else distance_correction
         why = "the spread may be right" if found is None else "it knows better how far it errs, at no harm"
@@ -428,7 +501,7 @@ class ForecastSelection:
         """Corrected by all errors of the validation rows."""
         members = _drawn(self.network.training, trial.forecast, self.validation)[self.lead :].double().numpy()
         correction = self._fit_correction(members, self.validation.outcome[self.lead :].double().numpy())
-        return trial._replace(forecast=replace(trial.forecast, correction=correction))
+        return trial._replace(forecast=replace(trial.forecast, correction=correction), worth=None)
 
     def _corrections(self, selected: SelectedForecast, name: str = "") -> Mapping[Which, Correction | None]:
         """What corrects these models, or those that are trained again on all rows."""
@@ -445,6 +518,8 @@ class ForecastSelection:
 
     def _judged(self, trial: _Trial) -> JudgedCases:
         """Of all candidates by the same noise; not finite where the forecast failed."""
+        if trial.worth is not None:
+            return trial.worth
         members, plan, chosen = None, self.network.training, self.network.judged_rows
         if trial.fitted.models:
             members = _drawn(plan, trial.forecast, self.validation)
@@ -458,6 +533,15 @@ class ForecastSelection:
         known = members[self.lead :].double().numpy()
         later = corrected_in_time(known, outcome, lead=self.lead, block=block, fit=self._fit_correction)
         return torch.cat([members[: self.lead], torch.from_numpy(later).float()])
+
+
+def _pool_part(trial: _Trial, share: float, model: Any) -> PoolPart:
+    kind: Any = trial.planned.kind
+    return PoolPart(kind, simple_model(kind) if kind in SIMPLE_KINDS else model, len(trial.fitted.models), share)
+
+
+def _trees_of(trials: Iterable[_Trial]) -> TreeLocation | None:
+    return next((trial.planned.trees for trial in trials if trial.planned.trees is not None), None)
 
 
 def _drawn(plan: TrainingPlan, forecast: PooledForecast, rows: CaseTable) -> Tensor:

@@ -43,7 +43,7 @@ from stakes.forecasting.forecast_candidates import (
 from stakes.forecasting.input_range import InputRange
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
 from stakes.training.progress import StatusLines
-from stakes.training.settings import RefitSchedule, resolved_device
+from stakes.training.settings import PoolSettings, RefitSchedule, resolved_device
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +111,8 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
 
     Attributes:
         forecast_: The fitted forecast: models, what corrects and bounds their members, and the best constant action.
-        kind_: What its models are: without features, linear, trees, or what the parameters ask for.
+        kind_: What its models are: without features, linear, trees, what the parameters ask for, or a pool of these.
+        pool_: What a pool is made of, and the share of each part; None for any other forecast.
         selection_: How each candidate was judged; None where there was no model selection.
         candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
         frontier_: How the decision weight was chosen; None where it was given.
@@ -141,6 +142,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
     found_: RefitSchedule
     validation_cases_: int
     trees_: TreeLocation | None
+    pool_: PoolSettings | None
     leaks_: tuple[str, ...]
 
     def __sklearn_tags__(self) -> Any:
@@ -229,7 +231,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             raise SettingError(f"refit needs the cost of the fit, with its range of {fitted}, got {self.cost}")
         training = ForecastTraining(self.parameters, None if checkpoints is None else Path(checkpoints), stop)
         weight = self.decision_weight_
-        selected = SelectedForecast(training, self.kind_, weight, self.found_, self._kept, self.trees_)
+        selected = SelectedForecast(training, self.kind_, weight, self.found_, self._kept, self.trees_, self.pool_)
         return self._keep(selected.trained_on(rows), rows)
 
     def tested_selection(self, X: Any, y: Any, *, times: Any = None) -> ModelSelection | None:
@@ -317,6 +319,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         device = resolved_device(self.device)
         self.forecast_ = FittedForecast(self.cost, state, inputs, chosen.models, beside, device)
         self.kind_, self.found_, self.trees_ = selected.kind, selected.schedule, selected.trees
+        self.pool_ = selected.pool
         return self
 
     def _why_no_decision(self, rows: CaseTable) -> str:

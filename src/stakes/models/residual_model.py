@@ -89,6 +89,6 @@ class LocatedFactory:
 
 def place_models(models: Iterable[nn.Module], location: Location | None) -> None:
     """Let those models that stand around a location take it from what forecasts it."""
-    for model in models:
+    for model in (part for whole in models for part in whole.modules()):
         if isinstance(model, ResidualModel):
             model.location = location

@@ -20,6 +20,8 @@ from stakes.errors import SettingError
 from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction, require_chain
 from stakes.models.implicit import ImplicitModel
 from stakes.models.linear import LinearModel
+from stakes.models.pool import PoolModel
+from stakes.models.residual_model import ResidualModel
 from stakes.scores.scoring_rules import score_weights
 
 Companion = Literal["decision", "crps_of_total", "variogram", "tail_crps"]
@@ -223,6 +225,59 @@ class DiffusionSettings(ModelSettings):
     def build(self, features: int, outcomes: int) -> DiffusionModel:
         """A model of this kind."""
         return DiffusionModel(features, outcomes, **vars(self))
+
+
+@dataclass(frozen=True)
+class PoolPart:
+    """Some models of one kind in a pool.
+
+    Attributes:
+        kind: What the models are: linear, trees or network.
+        model: What makes each of them.
+        models: How many there are.
+        share: What share of the members they give together.
+    """
+
+    kind: Literal["linear", "trees", "network"]
+    model: ImplicitSettings | DiffusionSettings | LinearSettings
+    models: int
+    share: float
+
+    def __post_init__(self) -> None:
+        require_count("models", self.models)
+        require_finite("share", self.share)
+
+    def build(self, features: int, outcomes: int) -> list[nn.Module]:
+        """Its models; those around trees have a location of each outcome beside the features."""
+        factory = self.model.build
+        if self.kind == "trees":
+            return [ResidualModel(factory(features + outcomes, outcomes), outcomes) for _ in range(self.models)]
+        return [factory(features, outcomes) for _ in range(self.models)]
+
+
+@dataclass(frozen=True)
+class PoolSettings(ModelSettings):
+    """Models of several kinds in one, which are fitted by themselves: what a pool that was selected is made of.
+
+    Attributes:
+        parts: The kinds, in the order of their members.
+    """
+
+    name: ClassVar[str] = "pool"
+    parts: tuple[PoolPart, ...]
+
+    def build(self, features: int, outcomes: int) -> PoolModel:
+        """A model of this kind."""
+        models = [model for part in self.parts for model in part.build(features, outcomes)]
+        return self.around(models)
+
+    def around(self, models: Sequence[nn.Module]) -> PoolModel:
+        """The pool of these models, of which parts have their shares.
+
+        Args:
+            models: The models of all parts, in order.
+        """
+        return PoolModel(models, [part.share / part.models for part in self.parts for _ in range(part.models)])
 
 
 ModelFactory = Callable[[int, int], nn.Module]
