@@ -3,6 +3,7 @@
 import io
 import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from stakes.files import write_atomically
 
 __all__ = ["FORECASTS", "MEMBERS", "Cell", "judged"]
 
-FORECASTS = {**RIVALS, **OURS}
+FORECASTS: Mapping[str, Callable[[Problem, int, int], Any]] = {**RIVALS, **OURS}
 """All forecasts by name."""
 
 MEMBERS = 200
@@ -82,27 +83,25 @@ class Cell:
         return by_label
 
 
-def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """What members (N, M, D) are worth, row by row, by the name of each cost of the problem; all (N,).
+def judged(
+    problem: Problem, members: NDArray[np.float64] | Mapping[str, NDArray[np.float64]]
+) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What members (N, M, D), the same for all costs or those of each, are worth, row by row, by the name of each cost.
 
     `score` is the energy score in standard deviations of the training outcomes, that of the very members, since a fair
     one would flatter those that are chosen and not drawn; `gap` the predicted less the realised
     `cost`; of the total there are the `variance` and the squared `error`.
     """
     scale = torch.from_numpy(problem.outcomes[: problem.train].std(0))
-    rows = list(
-        zip(
-            torch.from_numpy(members).split(_ROWS_AT_ONCE),
-            torch.from_numpy(problem.outcomes[problem.test_rows]).split(_ROWS_AT_ONCE),
-            strict=True,
-        )
-    )
-    score = torch.cat([energy_score(drawn / scale, outcome / scale, "biased") for drawn, outcome in rows])
-    by_label = {}
+    outcomes = torch.from_numpy(problem.outcomes[problem.test_rows]).split(_ROWS_AT_ONCE)
+    by_label: dict[str, dict[str, NDArray[np.float64]]] = {}
     for label, cost in problem.costs.items():
+        of_cost = members if isinstance(members, np.ndarray) else members[label]
+        rows = list(zip(torch.from_numpy(of_cost).split(_ROWS_AT_ONCE), outcomes, strict=True))
         parts = [_decided(cost, drawn, outcome) for drawn, outcome in rows]
         by_label[label] = {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
-        by_label[label]["score"] = score.numpy()
+        score = [energy_score(drawn / scale, outcome / scale, "biased") for drawn, outcome in rows]
+        by_label[label]["score"] = torch.cat(score).numpy()
     return by_label
 
 

@@ -46,7 +46,7 @@ class Trial:
         known = slice(problem.train)
         rows = problem.test_rows
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(_MOST_ROWS, len(rows))).astype(np.int64))]
-        forecaster = forecaster_of({}, problem, MEMBERS, self.seed)
+        forecaster = forecaster_of({"decision_weight": 0.0}, problem, MEMBERS, self.seed)
         forecaster.fit(problem.features[known], problem.outcomes[known], times=problem.times[known])
         forecast = forecaster.forecast
         features, width = problem.features[rows], problem.features.shape[1]

@@ -21,24 +21,28 @@ def quality_markdown(quality: Mapping[str, Any]) -> str:
 
     parts = ["### Score over ours", _by_problem(problems, others, score)]
     parts += ["### Cost", _by_problem(problems, forecasts, cost)]
+    of_ours: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "signed gap of the cost": lambda row: interval_cell(row["gap"]),
+        "spread over error": lambda row: f"{row['spread']:.2f}",
+        "seconds": lambda row: f"{row['seconds']:.3g}",
+    }
     parts += [
-        "### Signed gap of the cost",
-        _by_problem(problems, forecasts, lambda rows, name: interval_cell(rows[name]["gap"])),
+        "### What ours knows of itself",
+        _by_problem(problems, [*of_ours], lambda rows, name: of_ours[name](rows[ours]), every=True),
     ]
-    parts += [
-        "### Spread over error",
-        _by_problem(problems, forecasts, lambda rows, name: f"{rows[name]['spread']:.2f}"),
-    ]
-    parts += ["### Seconds", _by_problem(problems, forecasts, lambda rows, name: f"{rows[name]['seconds']:.3g}")]
     return "\n\n".join(parts) + "\n"
 
 
 def _by_problem(
-    problems: Mapping[str, Mapping[str, Any]], forecasts: Sequence[str], cell: Callable[[Mapping[str, Any], str], str]
+    problems: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[str],
+    cell: Callable[[Mapping[str, Any], str], str],
+    every: bool = False,
 ) -> str:
-    lines = [f"| problem | {' | '.join(forecasts)} |", "|---" * (1 + len(forecasts)) + "|"]
+    """A line for each problem; columns are forecasts, some of which a problem may lack, unless there is `every` one."""
+    lines = [f"| problem | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for problem, rows in problems.items():
-        cells = [cell(rows, name) if name in rows else "" for name in forecasts]
+        cells = [cell(rows, name) if every or name in rows else "" for name in columns]
         lines.append(f"| {problem} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

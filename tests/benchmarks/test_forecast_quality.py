@@ -114,10 +114,10 @@ def test_rivals_that_need_no_regression(rival: Any) -> None:
 
 def test_ours_is_fitted_on_the_training_rows_alone() -> None:
     problem = made()
-    members = estimator({"epochs": 1}, problem, 20, 0)
+    members = estimator({"epochs": 1}, problem, 20, 0)[""]
     assert members.shape == (100, 20, 2)
     problem.outcomes[problem.train :] += 100.0
-    np.testing.assert_array_equal(estimator({"epochs": 1}, problem, 20, 0), members)
+    np.testing.assert_array_equal(estimator({"epochs": 1}, problem, 20, 0)[""], members)
 
 
 def test_what_is_judged_is_what_the_library_says() -> None:

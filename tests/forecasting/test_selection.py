@@ -53,6 +53,7 @@ def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwar
         "trees",
         "network",
         "decision",
+        "pool",
         "recent_errors",
     ]
     (model,) = straight.forecast_.models
@@ -177,7 +178,7 @@ def test_the_score_of_the_total_is_tried_for_costs_with_a_total() -> None:
     already = forecaster(scoring_rule="energy=1,total=1", recent_errors=False).fit(features, several).selection_
     assert already is not None
     named = [candidate.name for candidate in already.candidates]
-    assert named == ["climatology", "linear", "trees", "network", "decision"]
+    assert named == ["climatology", "linear", "trees", "network", "decision", "pool"]
 
 
 def test_a_selection_goes_on_where_it_was(tmp_path: Path) -> None:

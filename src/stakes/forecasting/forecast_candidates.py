@@ -431,15 +431,14 @@ class ForecastSelection:
         below = engine.trial
         if len(self.validation) - self.lead < ORIGINS * LEAST_CASES or not below.fitted.models:
             return
-        self.corrections = self._corrections(self._selected(below, network), "recent-errors")
-        found = self.corrections.get("chosen")
+        found = self._corrections(self._selected(below, None), "recent-errors").get("chosen")
         self._fit_correction = located_correction if found is not None and found.models else distance_correction
         why = "the spread may be right" if found is None else "it knows better how far it errs, at no harm"
         if found is not None and found.models:
             why = "expected to cost less, as errors stay the same from fit to fit"
         engine.add_judged(self._with_correction(below)._replace(name="recent_errors"), why, accepted=found is not None)
-        if found is None:
-            self.corrections = None
+        if found is not None:  # weight 0 beside it is corrected alike
+            self.corrections = {"chosen": found, "baseline": self._with_correction(network).forecast.correction}
 
     def _try_total_score(self, engine: CandidateSelection[_Trial], network: _Trial) -> _Trial:
         """The networks that decision weights start from."""

@@ -96,11 +96,12 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
         model_selection: Whether "auto" selects among climatology, the linear forecast, boosted trees (where LightGBM is
-            installed and outcomes are few), the networks, the score of the total, decision weights and a correction by
-            recent errors: each is selected if it is expected to cost less than the one before it. False takes the
-            networks and chooses their weight only.
+            installed and outcomes are few), the networks, the score of the total, decision weights, a pool of these and
+            a correction by recent errors: each is selected if it is expected to cost less than the one before it, the
+            last one if it does no harm. False takes the networks and chooses their weight only.
         recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
-            were trained on rows before it, where that is expected to help (`stakes.Correction`).
+            were trained on rows before it, where that is expected to help, or where they lie nearer to their mean, or
+            farther, than errors do (`stakes.Correction`).
         tolerance: Largest increase of the score, in percent, over weight 0 or the candidate before; None for no limit.
         block: Number of consecutive rows that depend on each other; "auto" chooses by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.

@@ -19,7 +19,7 @@ from stakes.workflows.fit import run_fit
 from stakes.workflows.inputs import FitRequest
 
 _MEMBERS = 200
-_WEIGHTS = (0.0, 0.1, 0.3)
+_WEIGHTS = (0.0, 0.3)
 _PRODUCT = 101
 _WIND_DAYS = 3653  # the last ten years
 _LOAD_YEARS = slice("2016", "2019")
@@ -37,13 +37,16 @@ class Example:
     layout: Callable[[pd.DataFrame], TableLayout]  # says what the columns of the table are
     cost: str  # what a decision costs, in words
     attribution: str  # where the data comes from, and what to know about it
+    epochs: int  # at most: enough for the best ones, and half of what a fit takes by default
 
     def request(self, folder: Path, epochs: int | None) -> FitRequest:
         """What `stakes fit` is asked, with the table written beside the fit."""
         table, file = self.table(), folder / f"{self.name}.csv"
         folder.mkdir(parents=True, exist_ok=True)
         write_table(table, file)
-        return FitRequest(str(file), self.cost, self.layout(table), members=_MEMBERS, weights=_WEIGHTS, epochs=epochs)
+        return FitRequest(
+            str(file), self.cost, self.layout(table), members=_MEMBERS, weights=_WEIGHTS, epochs=epochs or self.epochs
+        )
 
 
 def _demand() -> pd.DataFrame:
@@ -137,6 +140,7 @@ EXAMPLES = (
         layout=_demand_layout,
         cost="newsvendor:underage=3,overage=1,upper=20000",
         attribution="The weather of a day stands in for its forecast. " + load_record("demand_bakery").attribution,
+        epochs=250,
     ),
     Example(
         name="irish_wind",
@@ -145,6 +149,7 @@ EXAMPLES = (
         layout=_wind_layout,
         cost="wind_dispatch:penalty=20",
         attribution=load_record("wind_irish").attribution,
+        epochs=60,
     ),
     Example(
         name="french_schedule",
@@ -155,6 +160,7 @@ EXAMPLES = (
         attribution="The temperature at the target time stands in for its forecast. Today's action is hour by hour the "
         "best one for that weekday's loads of the last eight weeks, within the ramp. "
         + load_record("load_france").attribution,
+        epochs=160,
     ),
 )
 
