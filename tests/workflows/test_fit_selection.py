@@ -60,7 +60,7 @@ def test_the_selection_is_told_first() -> None:
     )
     assert head.startswith("candidate") and head.endswith("result")  # noqa: PT018
     assert [line.split()[0] for line in candidates] == [
-        *("climatology", "linear", "trees", "network", "decision"),
+        *("climatology", "linear", "trees", "network", "decision", "pool"),
         "linear,",
     ]
     assert [line.split()[-1] for line in candidates[:2]] == ["before", "selected"]

@@ -81,7 +81,7 @@ class Distances:
         """From past members (N, M, D) and outcomes (N, D); None where the spread may be right but for chance.
 
         With z, the logarithm of error over spread over its standard error by a jackknife over ten blocks of
-        neighbouring cases, 1 - 1 / z^2 of the way to the distances of the outcomes is gone, and nothing for |z| < 1.
+        neighbouring cases, 1 - 1 / z^2 of the way to the distances of the outcomes is gone, and nothing for |z| < 2.
         """
         least = _LEAST_SPREAD * members.std(1).mean(0)
         mean, spread = members.mean(1, keepdims=True), np.hypot(members.std(1, keepdims=True), least)
@@ -99,7 +99,7 @@ class Distances:
         ratio = log_ratio(everything)
         without = [log_ratio(np.delete(everything, block)) for block in np.array_split(everything, _JACKKNIFE)]
         variance = (_JACKKNIFE - 1) * float(np.var(without))
-        if variance >= ratio**2:
+        if _SURE**2 * variance >= ratio**2:
             return None
         levels = quantile_levels(_DISTANCES)
         came, seen = (np.quantile(each, levels, method="hazen") for each in (apart, errors))
@@ -123,6 +123,7 @@ class Distances:
 
 _LEAST_SPREAD = 0.1  # of the mean one
 _DISTANCES, _JACKKNIFE = 100, 10
+_SURE = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
