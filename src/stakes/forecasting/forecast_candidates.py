@@ -166,7 +166,8 @@ class SelectedForecast(Candidate[CaseTable, Forecasts]):
         at_once = RefitSchedule(self.schedule.settings, (0.0,), ((0,),))
         training, trained = self.training.within(name), []
         for part in pool.parts:
-            weight, schedule = (self.decision_weight, self.schedule) if part.kind == "network" else (0.0, at_once)
+            schedule = self.schedule if part.kind == "network" else at_once
+            (weight,) = schedule.weights
             each = SelectedForecast(training, part.kind, weight, schedule, {})
             trained.append(each.trained_on(cases, part.kind))
         drawn = [each.forecasts["chosen"].models for each in trained]
@@ -386,9 +387,10 @@ class ForecastSelection:
         if trial.pool is None:
             beside = [network.fitted] if weight and network is not None else []
             return selected_forecast(self.training, trial.planned, [*beside, trial.fitted], weight)
-        schedule = RefitSchedule.of(trial.planned.training.settings, trial.fitted.records, [weight])
+        (trained,) = {record["decision_weight"] for record in trial.fitted.records}
+        schedule = RefitSchedule.of(trial.planned.training.settings, trial.fitted.records, [trained])
         forecasts: Forecasts = {"chosen": trial.forecast}
-        return SelectedForecast(self.training, "pool", weight, schedule, forecasts, trial.planned.trees, trial.pool)
+        return SelectedForecast(self.training, "pool", 0.0, schedule, forecasts, trial.planned.trees, trial.pool)
 
     # The candidates
 
@@ -421,9 +423,11 @@ class ForecastSelection:
         models: list[nn.Module] = [pool.around([model for trial, _ in given for model in trial.fitted.models])]
         last, _ = given[-1]
         planned = last.planned._replace(kind="pool", trees=_trees_of(trial for trial, _ in given))
-        fitted = FittedWeight(last.fitted.weight, models, last.fitted.records)
+        fitted = FittedWeight(0.0, models, last.fitted.records)  # there is no such pool of weight 0 to compare with
         forecast = PooledForecast(models, plan.noise_seed, plan.column, plan.bounds)
         shares: dict[str, str | float] = {part.kind: round(part.share, 3) for part in pool.parts}
+        if last.fitted.weight:
+            shares["decision weight"] = last.fitted.weight
         engine.try_one(_Trial("pool", planned, fitted, forecast, pool, found.judged), shares)
 
     def _try_recent_errors(self, engine: CandidateSelection[_Trial], network: _Trial) -> None:
