@@ -116,7 +116,7 @@ def _values(times: Times, name: str) -> NDArray[np.float64]:
     if name == "hour":
         fraction = (times - days) / np.timedelta64(1, "D")
     elif name == "season":
-        fraction = (times - year_start) / ((years + 1).astype("datetime64[s]") - year_start)
+        fraction = (times - year_start) / ((years + np.timedelta64(1, "Y")).astype("datetime64[s]") - year_start)
     else:
         fraction = weekday / 7
     return np.stack([np.sin(2 * np.pi * fraction), np.cos(2 * np.pi * fraction)], axis=1)
