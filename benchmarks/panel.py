@@ -4,6 +4,7 @@
     python -m benchmarks.panel walmart SALES_CSV [--seeds 1] [--json FILE]
     python -m benchmarks.panel margins [--json FILE]
     python -m benchmarks.panel budget [--json FILE]
+    python -m benchmarks.panel mlforecast [--json FILE]
     python -m benchmarks.panel scale [--series 100,1000,10000,50000] [--days 400] [--json FILE]
 
 `bakery` is 99 series of 33 shops and 3 products, of the record in the package; zeros are closed days. `walmart` is the
@@ -11,8 +12,10 @@ sales of departments of Walmart's 2014 competition, a file that is not in the pa
 week, too little costs 3 and too much 1. The rivals are LightGBM's quantiles at 0.75: one model of all series, with the
 features of ours (a category of shop and product too), its targets as they are or scaled by the level before the
 forecast. `margins` draws a margin and a waste for each series and trains one quantile model for each group of ratios.
-`budget` shares out what the forecasts ask for less a tenth. `scale` simulates series, learns from 100,000 drawn cases
-and decides for all. With `--until` the time after is left out, for choices on validation data.
+`mlforecast`, which must be installed, has LightGBM's quantile too; its series have no gaps, so that closed days are
+filled with the week before. `budget` shares out what the forecasts ask for less a tenth. `scale` simulates series,
+learns from 100,000 drawn cases and decides for all. With `--until` the time after is left out, for choices on
+validation data.
 """
 
 import argparse
@@ -323,6 +326,35 @@ def budget() -> dict[str, Any]:
     }
 
 
+def of_mlforecast() -> dict[str, Any]:
+    """What mlforecast's one model of all series costs on the bakery, its forecasts those of the day before."""
+    import lightgbm
+    from mlforecast import MLForecast
+    from mlforecast.lag_transforms import RollingMean
+
+    table = bakery().rename(columns={"date": "ds", "demand": "y"}).sort_values(["shop", "product", "ds"])
+    table["unique_id"] = table["shop"] + "/" + table["product"]
+    table["outcome"] = table["y"] = table["y"].where(table["open"] > 0)
+    for days in (7, 14, 21, 28):
+        table["y"] = table["y"].fillna(table.groupby("unique_id")["y"].shift(days))
+    table["y"] = table.groupby("unique_id")["y"].ffill()
+    table = table.dropna(subset=["y"]).astype({"shop": "category", "product": "category"})
+    model = lightgbm.LGBMRegressor(
+        objective="quantile", alpha=0.75, n_estimators=300, learning_rate=0.05, verbosity=-1, n_jobs=1
+    )
+    means = [RollingMean(days, min_samples=1) for days in (7, 28)]
+    forecaster = MLForecast(
+        {"action": model}, "D", lags=[1, 7, 14, 21, 28], lag_transforms={1: means}, date_features=["dayofweek"]
+    )
+    days, began = table.loc[table["ds"] >= "2018-09-01", "ds"].nunique(), time.perf_counter()
+    made = forecaster.cross_validation(
+        table.drop(columns=["outcome", "open"]), days, 1, step_size=1, refit=False, static_features=["shop", "product"]
+    ).merge(table[["unique_id", "ds", "outcome"]].dropna(), on=["unique_id", "ds"])
+    short = made["outcome"] - made["action"].clip(lower=0)
+    paid = np.maximum(3 * short, -short)
+    return {"task": "mlforecast", "cases": len(made), "mean": paid.mean(), "seconds": time.perf_counter() - began}
+
+
 def scale(counts: list[int], days: int) -> dict[str, Any]:
     """Time and memory of simulated series, each count in a process of its own."""
     found = []
@@ -400,7 +432,7 @@ def scale_one(count: int, days: int) -> dict[str, Any]:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "scale", "scale-one"])
+    parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "mlforecast", "scale", "scale-one"])
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1, help="seeds at once")
@@ -426,6 +458,7 @@ def main() -> None:
         found = {
             "margins": lambda: margins(given.seeds),
             "budget": budget,
+            "mlforecast": of_mlforecast,
             "scale": lambda: scale(counts, given.days),
         }[given.what]()
     found["machine"] = processor()
