@@ -182,7 +182,7 @@ def test_the_commands_take_a_parameter(tmp_path: Path, capsys: pytest.CaptureFix
     assert "cost" in capsys.readouterr().out
     refused = [
         ["decide", folder, data],
-        ["decide", "--members", data, "--cost", "shortfall:penalty=@theirs"],
+        ["decide", "--members", data, "--cost", "shortfall:penalty=@nobodys"],
         ["decide", folder, data, "--cost", "shortfall:penalty=@nobodys"],
         ["decide", "--members", data, "--cost", "shortfall:penalty=1..50"],
     ]
