@@ -445,10 +445,10 @@ REDUCED = (
     "before they are trained, and the seeds are too few to tell an effect from chance."
 )
 _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "synthetic": {"training.epochs": 60},
+    "synthetic": {"training.epochs": 40},
     "wind": {"training.epochs": 8, "training.pretraining_epochs": 8, "training.validate_every": 2},
     "frost": {"training.epochs": 12, "training.validate_every": 2},
-    "simulated_portfolio": {"training.epochs": 20, "training.pretraining_epochs": 20},
+    "simulated_portfolio": {"training.epochs": 12, "training.pretraining_epochs": 12},
     "french_load": {"training.epochs": 8, "training.pretraining_epochs": 8},
     "irish_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
     "european_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
