@@ -2,7 +2,8 @@
 A battery against uncertain prices
 ==================================
 
-A battery buys energy when it is cheap and sells it when it is dear. Tomorrow's prices are a forecast of 100 members.
+A battery buys energy when it is cheap and sells it when it is expensive. Its forecast of
+tomorrow's prices has 100 members.
 """
 
 import numpy as np
@@ -29,7 +30,7 @@ print(f"expected profit {-solution.expected_cost:.0f} EUR")
 with stakes.plots.style():
     _, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(3.75, 3.4))
     stakes.plots.plot_schedule(None, members, ax=above)
-    above.set(title="Buy when power is cheap, sell when it is dear", ylabel="price (EUR/MWh)")
+    above.set(title="Buy when power is cheap, sell when it is expensive", ylabel="price (EUR/MWh)")
     stakes.plots.plot_schedule({"sell": discharge, "buy": -charge}, names=[f"{hour}:00" for hour in hours], ax=below)
     below.axhline(0, color="black", linewidth=0.8)
     below.set(ylabel="power (MW)", xlabel="hour of tomorrow")

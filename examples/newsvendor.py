@@ -15,7 +15,7 @@ sold = pd.Series(record.values[:, 0], pd.DatetimeIndex(record.times))
 members = sold[(sold.index.day_name() == "Saturday") & (sold > 0)].tail(52).to_numpy()
 
 # %%
-# The best order lies above the mean, since a missing loaf is the dearer mistake. Every solution says whether it is
+# The best order lies above the mean, since a missing loaf costs more than an unsold one. A solution says whether it is
 # certified: no other order is then expected to cost less.
 cost = stakes.NewsvendorCost(underage=4.0, overage=1.0, lower=0.0, upper=2000.0)
 solution = stakes.solve_action(cost, torch.tensor(members)[:, None])

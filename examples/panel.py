@@ -44,5 +44,5 @@ with stakes.plots.style():
     size = orders["quantile_0.5"]
     ax.axhline(100, color="black", linewidth=0.8)
     ax.scatter(margin, 100 * orders["action"] / size, s=3 + 40 * size / size.max(), color="C0", alpha=0.6, linewidth=0)
-    ax.set(title="The dearer a missing piece, the larger the order")
+    ax.set(title="The more a missing piece costs, the larger the order")
     ax.set(xlabel="cost of a missing piece (one left over: 1)", ylabel="order (% of the median forecast)")

@@ -1,8 +1,8 @@
 """
-An ensemble that is too sure of itself
-======================================
+An overconfident ensemble
+==========================
 
-A weather ensemble is often biased and too narrow. Its own past errors mend it, before anything is decided.
+A weather ensemble is often biased and too narrow. Its past errors correct it before anything is decided.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ recalibrator.selection_
 judged = recalibrator.judged_
 sides = {
     name: (judged.values("expected_cost", version), judged.values("cost", version))
-    for name, version in (("as it came", "raw"), ("recalibrated", "corrected"))
+    for name, version in (("raw", "raw"), ("recalibrated", "corrected"))
 }
 with stakes.plots.style():
     ax = stakes.plots.plot_reliability(sides, bins=6, colours=("orange", "blue"))
-    ax.set_title("Mended, the forecast knows what its decisions cost")
+    ax.set_title("Recalibrated decisions cost what was announced")

@@ -2,7 +2,7 @@
 A power plant's day, hour by hour
 =================================
 
-Tomorrow's demand is uncertain, a missing MWh is dear, and the plant cannot change its power by more than 25 MW an hour.
+Tomorrow's demand is uncertain, a missing MWh is expensive, and the plant ramps by at most 25 MW an hour.
 """
 
 import numpy as np

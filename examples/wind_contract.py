@@ -22,9 +22,9 @@ alike = np.abs(last_hours - speed[now - 3 : now + 1]).max(axis=1).argsort()[:60]
 members = power[alike[:, None] + 4 + np.arange(16)]
 
 # %%
-# A contract for every three hours. The dearer missing power is, the more careful the promise.
+# A contract for every three hours. The more missing power costs, the more careful the promise.
 promised = {}
-for name, penalty in {"promise where cheap": 5.0, "promise where dear": 20.0}.items():
+for name, penalty in {"promise where cheap": 5.0, "promise where expensive": 20.0}.items():
     solution = stakes.solve_action(stakes.ShortfallCost(penalty), torch.tensor(members).T[..., None])
     promised[name] = 100 * solution.action[:, 0]
 
@@ -33,5 +33,5 @@ for name, penalty in {"promise where cheap": 5.0, "promise where dear": 20.0}.it
 names = [f"{hour} h" for hour in range(3, 49, 3)]
 with stakes.plots.style():
     ax = stakes.plots.plot_schedule(promised, 100 * members, 100 * power[now + 1 : now + 17], names=names)
-    ax.set(title="Promise less wind power where missing it is dear", ylabel="power (% of capacity)")
+    ax.set(title="Promise less wind power where a shortfall is expensive", ylabel="power (% of capacity)")
     ax.set_xlabel("hours ahead")
