@@ -148,7 +148,6 @@ def test_a_battery_that_charges_and_discharges_at_once_is_told(averse: bool) -> 
 def test_decisions_with_several_parts_that_are_not_certified_are_not_to_be_used() -> None:
     table = pd.DataFrame({"certified": [True, False], "gap": [0.0, 1.0], "status": ["certified", "not certified"]})
     assert "1 of 2 decisions are not certified" in uncertified_notes(table)[0]
-    assert "not to be used" in uncertified_notes(table)[0]
 
 
 def test_what_has_no_best_action_is_said_and_not_answered() -> None:

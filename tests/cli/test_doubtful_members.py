@@ -63,7 +63,7 @@ def test_members_are_told_by_decide_and_evaluate() -> None:
 
 
 def test_outcomes_are_told_by_evaluate() -> None:
-    unit, code = "cannot be in the unit of its outcomes", "if it stands for a missing value, leave the field empty"
+    unit, code = "cannot be in the unit of its outcomes", "leave the field empty"
     happened().to_csv("seen.csv", index=False)
     errors = notes("evaluate", loads(), "--outcomes", "seen.csv")
     assert unit not in errors

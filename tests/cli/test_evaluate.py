@@ -100,7 +100,7 @@ def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -
     code, output, errors = called(*words)
     assert code == 0, errors
     assert (
-        "note: 1 of 4 cases cost infinitely much (2020-01-02T00:00:00Z): no recourse meets the recourse constraints"
+        "note: 1 of 4 cases have an infinite cost (2020-01-02T00:00:00Z): no recourse meets the recourse constraints"
         in errors
     )
     assert "every mean is that of the 3 others" in errors
@@ -136,7 +136,7 @@ def test_today_without_recourse_is_told() -> None:
     Path("seen.csv").write_text("case,a,b,did_a,did_b\n1,1,2,1,2\n2,1,3,1,0\n3,1,2,1,2\n")
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "bounded.toml"]
     _, output, errors = called(*words, "--baseline-action", "did_a,did_b", "--json")
-    assert "today's action costs infinitely much in 1 of 3 cases, where no recourse helps it" in errors
+    assert "today's action has an infinite cost in 1 of 3 cases, where no recourse helps it" in errors
     assert {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}["today_cases"] == 2
 
 

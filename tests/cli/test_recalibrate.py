@@ -151,7 +151,7 @@ def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Pat
     )
     code, output, errors = called("evaluate", str(recalibrated), "new.csv", "--cost", "bounded.toml", "--json")
     assert code == 0, errors
-    assert "1 of 160 cases cost infinitely much" in errors
+    assert "1 of 160 cases have an infinite cost" in errors
     found = json.loads(output)
     assert (found["cases"], len(found["infeasible_cases"])) == (159, 1)
     assert all(row["baseline"] is not None for row in found["metrics"] if row["metric"] == "cost")

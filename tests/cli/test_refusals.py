@@ -69,7 +69,7 @@ def test_outcomes_that_are_all_missing() -> None:
 def test_one_member_cannot_be_evaluated() -> None:
     Path("one.csv").write_text("time,a\n2020-01-01,1\n")
     said = complaint("evaluate", "--members", "one.csv", "--outcomes", "outcomes.csv", "--cost", COST)
-    assert said == "'one.csv' has one member a case; the scores and the spread need at least two"
+    assert said == "'one.csv' has one member per case; scores and spread need at least two"
 
 
 COSTS = {

@@ -29,7 +29,7 @@ def test_a_code_is_told_with_its_place(code: float) -> None:
     rain = np.append(RAIN, [np.nan, code, code])
     (note,) = missing_code_notes(rain, AHEAD, "rain", rain, "'seen.csv'")
     assert "in 'rain', data row 6 and 1 row more, beyond all other outcomes and forecasts" in note
-    assert note.endswith("if it stands for a missing value, leave the field empty")
+    assert note.endswith("leave the field empty")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_codes_for_missing_values_are_told_with_their_case(code: float) -> None:
     spoilt[2, 5, 1] = code
     (note,) = doubts(spoilt)
     assert note.startswith("'f.csv' has ")
-    assert "among the members of 'b1', case 2020-01-03 00:00:00, far beyond all others; it is taken as it is" in note
+    assert "among the members of 'b1', case 2020-01-03 00:00:00, " in note
     (note,) = doubts(spoilt[2:3])  # one case will do
     assert "of 'b1', case 2020-01-01 00:00:00, far" in note
     spoilt[7, :, 1] = code

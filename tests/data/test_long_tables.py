@@ -33,7 +33,7 @@ def test_quantiles_as_chronos_has_them(tmp_path: Path) -> None:
     assert (len(ensemble.index), ensemble.targets) == (2, ("outcome",))
     assert "3 quantiles, levels 0.1 to 0.9" in ensemble.notes[0]
     assert ensemble.notes[2:] == (
-        "taken as coordinates and left out: item_id, target_name",
+        "read as coordinates and left out: item_id, target_name",
         "left out beside the quantiles: predictions",
     )
     several = written(tmp_path, f"{header}a,2020-01-01,sales,2,1,2,5\nb,2020-01-01,sales,2,10,20,50\n")

@@ -88,14 +88,14 @@ def test_coordinates_are_no_members(tmp_path: Path, names: tuple[str, str]) -> N
     path = written(tmp_path, f"time,lead,{','.join(names)},Station_ID\n2020-01-01,24,1,2,EDDF\n")
     ensemble = read(path)
     assert ensemble.members[..., 0].tolist() == [[1, 2]]
-    assert ensemble.notes[1] == "taken as coordinates and left out: lead, Station_ID"
+    assert ensemble.notes[1] == "read as coordinates and left out: lead, Station_ID"
 
 
 def test_coordinates_are_no_targets_unless_there_is_nothing_else(tmp_path: Path) -> None:
     rows = "".join(f"2020-01-01,{number},52,5,{number}.5\n" for number in range(3))
     ensemble = read(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
     assert (ensemble.targets, ensemble.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
-    assert ensemble.notes[1] == "taken as coordinates and left out: latitude, longitude"
+    assert ensemble.notes[1] == "read as coordinates and left out: latitude, longitude"
     level = read(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
     assert (level.targets, level.members[0, :, 0].tolist()) == (("level",), [3, 4])
     chosen = read(tmp_path / "a.csv", outcomes=("level",))
@@ -269,5 +269,5 @@ def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> No
     cost = stakes.AllocationCost(9.0, 1.0, budget=100.0)
     action = stakes.optimal_action(cost, torch.from_numpy(ensemble.members), weights=torch.from_numpy(ensemble.weights))
     assert action.tolist() == [[2.0, 20.0]]  # the quantiles at 0.9
-    assert any("it need not be known" in note for note in ensemble.notes)
+    assert any("vary together" in note for note in ensemble.notes)
     refuses(TableError, "do not say how", read, path, cost=stakes.StorageCost(1.0, 3.0, 0.0, power=1.0, energy=1.0))

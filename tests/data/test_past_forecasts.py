@@ -78,7 +78,7 @@ def test_a_column_that_says_when_a_forecast_was_made_is_found_and_told(tmp_path:
     given, layout = read_past(laid(), path)
     assert layout.issued == "issued"
     assert given.leads.tolist() == [24, 48, 24]
-    assert given.notes == ("the column 'issued' is taken to say when each forecast was made",)
+    assert given.notes == ("the column 'issued' is read as the time when each forecast was made",)
     assert given.index.name == "time"
     told = read_past(laid(), written(tmp_path, WIDE.assign(lead=[1, 1, 1])))[0].notes
     assert "as --lead lead does if lead is in hours" in told[0]

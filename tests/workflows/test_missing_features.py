@@ -52,7 +52,7 @@ def test_a_forecast_without_a_feature_is_as_wide_as_what_is_not_known() -> None:
     assert ("missing_features" not in complete, notes) == (True, [])
     lacking = new.assign(sun=new["sun"].where(new.index % 2 == 0))
     found, (note,) = decided(lacking)
-    assert note.startswith("300 of 600 rows are decided without 'sun', see the column missing_features: what is")
+    assert note.startswith("300 of 600 rows are decided without 'sun', see the column missing_features: ")
     assert list(found["row"]) == list(range(1, 601))
     assert (found["missing_features"] == np.where(new.index % 2, "sun", "")).all()
     pd.testing.assert_frame_equal(found[::2].drop(columns="missing_features"), complete[::2])
@@ -80,7 +80,7 @@ def test_rows_that_lack_too_much_are_left_out_and_counted() -> None:
     assert notes[1:] == ["1 of 4 rows left out: a feature is missing"]
     last, notes = decided(new, "--last")
     assert list(last["row"]) == [3]
-    assert notes[0] == "the newest, 4, lacks too many features to be decided for"
+    assert notes[0] == "the newest, 4, lacks too many features for a decision"
     last, notes = decided(new[:2], "--last")
     assert list(last["missing_features"]) == ["wind"]
     new[3:].to_csv("new.csv", index=False)

@@ -466,7 +466,7 @@ class ProgramCheck(_Check):
                 self.convex is None
             ),
             "In some sets limits and recourse constraints contradict each other.": self.infeasible > 0,
-            "In some sets the cost falls without end.": self.unbounded > 0,
+            "In some sets the cost is unbounded below.": self.unbounded > 0,
             "In some sets no best action was found.": bool(self.convex) and self.certified < 1,
             "For some outcomes an action has no recourse: its cost is infinite.": self.without_recourse > 0,
             "The cost is another than that of its program.": self.disagreement > _AGREEMENT,
@@ -482,7 +482,7 @@ class ProgramCheck(_Check):
             *self._verdict,
             f"The decision has {count_text(self.parts, 'part')}, and is convex: {known}.",
             f"Over {sets}, the action is proven to be the best in {self.certified:.1%}; limits contradict each other "
-            f"in {self.infeasible:.1%}, and the cost falls without end in {self.unbounded:.1%}.",
+            f"in {self.infeasible:.1%}, and the cost is unbounded below in {self.unbounded:.1%}.",
             f"Recourse was missing for {self.without_recourse:.1%} of the outcomes that actions were tried with: "
             "those of other sets and some beyond all of them.",
             f"No limit binds in {self.interior:.1%}; the action moves with the members, so that there is a gradient, "

@@ -382,7 +382,7 @@ def optimal_action(
 def _with_barrier_gradient(
     cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool
 ) -> Tensor:
-    """The best action with the gradient of that with a log barrier; its own where the search for it did not end."""
+    """The best action with the gradient of that with a log barrier; its own where the solver did not converge."""
     exact = optimal_action(cost, samples, weights=weights, check=False, thorough=thorough)
     with torch.no_grad():
         solution, jacobian = solve_with_log_barrier(cost, samples.detach(), weights, smoothing)

@@ -459,13 +459,13 @@ def _bounds_note(name: str, cost: Cost, bounds_are_given: bool, values: NDArray[
         share, at = float((known == bound).double().mean()), f"the {side} bound {_text(bound)}"
         if share == 1:
             return (
-                f"even where the outcome is known beforehand, the best action is always {at}: "
-                "there is nothing to decide, or the cost is in another unit than the outcomes"
+                f"even with the outcome known in advance, the best action is always {at}: there is nothing to decide, "
+                "or cost and outcomes are in different units"
             )
         if blind == bound and bounds_are_given:
             return (
-                f"without a forecast the best action is {at}, and it is in {share:.0%} of the "
-                f"cases where the outcome is known beforehand: is {side} in the unit of the outcomes?"
+                f"the best action is {at} without a forecast, and in {share:.0%} of the cases even with the outcome "
+                f"known in advance: is {side} in the unit of the outcomes?"
             )
     if bounds_are_given and float(known.max() - known.min()) < _LITTLE * (upper - lower):
         return (
@@ -492,9 +492,9 @@ def _limit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) 
 
 def _why_none(known: ActionSolution) -> str:
     """Why some decisions have no best action."""
-    reasons = {"its limits contradict each other": known.infeasible, "the cost falls for ever": known.unbounded}
+    reasons = {"its limits contradict each other": known.infeasible, "the cost is unbounded below": known.unbounded}
     told = [reason for reason, cases in reasons.items() if cases is not None and bool(cases.any())]
-    return ", or ".join(told) or "the search for it did not end"
+    return ", or ".join(told) or "the solver hit its iteration limit"
 
 
 def _program_note(name: str, cost: Cost, values: NDArray[np.float64]) -> str:
@@ -505,8 +505,8 @@ def _program_note(name: str, cost: Cost, values: NDArray[np.float64]) -> str:
     if not known.converged.all():
         share = float((~known.converged).double().mean())
         return (
-            f"in {share:.0%} of the cases there is no best action, even where the outcome is known "
-            f"beforehand: {_why_none(known)}"
+            f"in {share:.0%} of the cases there is no best action, even with the outcome known in "
+            f"advance: {_why_none(known)}"
         )
     if values.shape[1] == 1 and name in _LIMITS:
         return (
@@ -516,8 +516,8 @@ def _program_note(name: str, cost: Cost, values: NDArray[np.float64]) -> str:
     spread = known.action.amax(0) - known.action.amin(0)
     if len(cases) > 1 and values.std(0).any() and float(spread.max()) <= 1e-6 * float(known.action.abs().max()):
         return (
-            "even where the outcome is known beforehand, the best action is always the same: there is nothing to "
-            "decide, or the cost is in another unit than the outcomes"
+            "even with the outcome known in advance, the best action is always the same: there is nothing to decide, "
+            "or cost and outcomes are in different units"
         )
     return ""
 

@@ -68,7 +68,7 @@ def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
         return ()
     which = infeasible[0] if len(infeasible) == 1 else f"{infeasible[0]} the first of them"
     return (
-        f"{len(infeasible)} of {len(infeasible) + judged} cases cost infinitely much ({which}): no recourse meets the "
+        f"{len(infeasible)} of {len(infeasible) + judged} cases have an infinite cost ({which}): no recourse meets the "
         f"recourse constraints at their outcome, or at one of their members; every mean is that of the {judged} "
         f"others, and {_CURE}",
     )
@@ -80,7 +80,7 @@ def infeasible_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
     if paid is None or not count:
         return ()
     return (
-        f"today's action costs infinitely much in {count} of {len(paid)} cases, where no recourse helps it, and is "
+        f"today's action has an infinite cost in {count} of {len(paid)} cases, where no recourse helps it, and is "
         "compared in the others",
     )
 

@@ -81,7 +81,7 @@ class ImpliedCost:
         """What the actions say, in words."""
         left_out = f" {count_text(self.at_bounds, 'action')} at a bound left out." if self.at_bounds else ""
         if not self.identified:
-            return f"The actions do not tell {self.parameter}: {self.reason}.{left_out}"
+            return f"The actions do not reveal {self.parameter}: {self.reason}.{left_out}"
         told = f"{self._told(Difference(self.value, self.low, self.high))}, by {count_text(self.cases, 'action')}."
         if self.by_forecast is not None:
             told += f" By the forecast: {self._amounts(self.by_forecast)}."

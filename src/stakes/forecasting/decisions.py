@@ -45,8 +45,8 @@ UNANSWERED = ("infeasible", "unbounded")
 
 _REASONS = {  # by status
     "infeasible": "their limits and recourse constraints contradict each other, and there is no action",
-    "unbounded": "their cost falls without end, and there is no best action",
-    "not certified": "they are not to be used, for the search for the best action did not end, or a better one may "
+    "unbounded": "their cost is unbounded below, so there is no best action",
+    "not certified": "do not use them: the solver hit its iteration limit, or a better action may "
     "exist because the cost is not known to be convex",
 }
 

@@ -653,7 +653,7 @@ def _infeasible(data: ScenarioData, x: Iterate) -> Tensor:
 
 
 def _unbounded(data: ScenarioData, x: Iterate) -> Tensor:
-    """Whether the iterate points where the cost falls for ever, (B,)."""
+    """Whether the iterate points where the cost is unbounded below, (B,)."""
     falls = (data.p * x.a).sum(-1) + (data.weights * (data.q * x.z).sum(-1)).sum(-1)  # < 0 is the proof
     over = limited(data, x.a @ data.C.mT).clamp(min=0.0)
     missed = (-data.recourse.reached(x.z) - data.recourse.moved(x.a)).clamp(min=0.0)

@@ -236,7 +236,7 @@ def _curve(priced: PricedCost, drawn: Drawn, total: Floats, actions: Floats, out
     )
 
 
-_REASONS = {"infeasible": "its limits contradict each other", "unbounded": "its cost falls without end"}
+_REASONS = {"infeasible": "its limits contradict each other", "unbounded": "its cost is unbounded below"}
 
 
 def decision_rows(

@@ -212,7 +212,7 @@ class Certificate(BaseModel):
     )
     status: str = Field(
         description="certified or not certified; infeasible, where limits contradict each other, or unbounded, where "
-        "the cost falls without end: then there is no action"
+        "the cost is unbounded below: then there is no action"
     )
 
 

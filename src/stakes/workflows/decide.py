@@ -190,7 +190,7 @@ def decidable_rows(
     features, quality = cases.feature_table[~left_out], _counted(cases.quality, left_out)
     if last:
         features = features.tail(1)
-        too_little = f"the newest, {cases.feature_table.index[-1]}, lacks too many features to be decided for"
+        too_little = f"the newest, {cases.feature_table.index[-1]}, lacks too many features for a decision"
         notes = (*notes, too_little) if left_out[-1] else notes
     lacking = features.isna()
     if not lacking.to_numpy().any():
@@ -210,8 +210,8 @@ def _told(lacking: pd.DataFrame) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
         f"{int(lacking.any(axis=1).sum()):,} of {len(lacking):,} rows are decided without "
-        f"{', '.join(map(shown, names[:_NAMED]))}{more}, see the column missing_features: what is missing is drawn "
-        "from what the other features say of it, and these forecasts are wider for it"
+        f"{', '.join(map(shown, names[:_NAMED]))}{more}, see the column missing_features: missing values "
+        "are drawn given the other features, which widens these forecasts"
     )
 
 
@@ -382,8 +382,8 @@ def _reduction_note(count: int, members: int, gap: Floats, proven: NDArray[np.bo
         f"{number_text(max(0.0, float(value)))}{unit and f' {unit}'}" for value in (known.max(), known.mean())
     )
     return (
-        f"{members} members are reduced to {count}: under all members a decision from these costs {mean} more a case, "
-        f"and {most} at most{proof}, see the column reduction_gap"
+        f"{members} members are reduced to {count}: by all members, decisions from them cost {mean} more per case, "
+        f"at most {most}{proof}, see the column reduction_gap"
     )
 
 

@@ -28,7 +28,7 @@ def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: 
     """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them."""
     return tuple(
         f"{name} has {number_text(value)} in {column!r}, {_rows(cells, value)}, beyond all other outcomes and "
-        "forecasts; it is taken for what happened: if it stands for a missing value, leave the field empty"
+        "forecasts; it is used as it is: if it marks a missing value, leave the field empty"
         for value in _doubted(outcomes, forecasts)
     )
 
@@ -321,7 +321,7 @@ def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
         what = "members" if forecast.levels is None else "quantiles"
         notes.append(
             f"{name} has {number_text(value)} among the {what} of {target!r}, {cases}, far "
-            "beyond all others; it is taken as it is: if it stands for a missing value, leave the field empty"
+            "beyond all others; it is used as it is: if it marks a missing value, leave the field empty"
         )
     return tuple(notes)
 

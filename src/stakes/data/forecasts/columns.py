@@ -124,7 +124,7 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
     if not left_out or len(left_out) == len(columns):
         return list(columns), ()
     kept = [column for column in columns if column.lower() not in _COORDINATES]
-    return kept, (f"taken as coordinates and left out: {listed(left_out)}",)
+    return kept, (f"read as coordinates and left out: {listed(left_out)}",)
 
 
 def member_columns(columns: Sequence[str], name: str) -> list[str]:

@@ -55,8 +55,8 @@ from stakes.text import label_numbers, number_text
 Floats = NDArray[np.float64]
 _OR_MEMBERS = "; --read-as members takes the columns as members that count alike"
 _EACH_ALONE = (
-    "quantiles do not say how targets move together: what the decision costs at each depends on that one alone, so "
-    "that it need not be known; scores of all targets at once take them to rise and fall together"
+    "quantiles do not say how targets vary together: the decision does not need to know, as its cost adds up over "
+    "targets; scores of all targets at once assume that they rise and fall together"
 )
 
 
@@ -86,7 +86,7 @@ def read_members(
     if seen is None:
         _require_targets(layout, forecast, source.name)
     elif forecast.values.shape[1] < 2 and not points:
-        raise TableError(f"{source.name} has one member a case; the scores and the spread need at least two")
+        raise TableError(f"{source.name} has one member per case; scores and spread need at least two")
     else:
         outcome_rows = _outcome_rows(layout, None, seen)
         layout, notes = _named_outcomes(layout, forecast, outcome_rows)
@@ -106,7 +106,7 @@ def read_members(
     if cases.outcomes is not None:
         told += unit_of_outcomes_doubts(cases, cases.outcomes, "the forecast")
     if forecast.values.shape[1] == 1:
-        told.append("there is one member a case, a point forecast: its action knows of no uncertainty")
+        told.append("there is one member per case, a point forecast: its action ignores uncertainty")
     return _given(layout, cases, forecast.targets, source.name, told, cost)
 
 
@@ -335,13 +335,12 @@ def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[Fore
     free = [column for column in there if column not in (*columns, *named.beside, *outcomes, time, site)]
     issued = _known_as(RUN_COLUMNS, free)
     if issued is not None and _holds_times(table, issued):
-        return replace(named, issued=issued), (f"the column {issued!r} is taken to say when each forecast was made",)
+        return replace(named, issued=issued), (
+            f"the column {issued!r} is read as the time when each forecast was made",
+        )
     ahead = _known_as(AHEAD_COLUMNS, free)
     hint = f", as --lead {ahead} does if {ahead} is in hours" if ahead else ""
-    return named, (
-        "nothing says how long before its outcome a forecast was made, so that errors are taken to be known at "
-        f"once; --lead HOURS says so{hint}",
-    )
+    return named, (f"the lead time is unknown, so errors are assumed to be known at once; --lead HOURS sets it{hint}",)
 
 
 def _known_as(names: Sequence[str], columns: Sequence[str]) -> str | None:
