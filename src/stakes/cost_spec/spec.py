@@ -401,7 +401,8 @@ def plausibility_notes(
     values = values[np.isfinite(values).all(1)]
     if not len(values):
         return []
-    bounds_are_given = "upper" in parameters or ".py:" in name
+    unsaid = _DEFAULTS.get(name, {}).get("upper")
+    bounds_are_given = parameters.get("upper", unsaid) != unsaid or ".py:" in name
     cost = plain_cost_of(cost)
     notes = (
         [_limit_note(name, parameters, values), _program_note(name, cost, values)]
