@@ -350,10 +350,7 @@ def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> Gradien
 
 
 def _pulled(cost: Cost, samples: Tensor, direction: Tensor | float = 1.0) -> Tensor:
-    """The gradient by the members of the product of each action with a direction (N, A), (N, M, D).
-
-    Rows are independent, so the gradient of the sum of all products holds every row's own.
-    """
+    """The gradient by the members of the product of each action with a direction (N, A), (N, M, D)."""
     leaf = samples.detach().requires_grad_()
     action = optimal_action(cost, leaf, check=False)
     if not action.requires_grad:

@@ -198,10 +198,7 @@ def global_search(f: ExpectedCost, lower: Tensor, upper: Tensor, places: Tensor)
 
 
 def _valley_depth(values: Tensor) -> Tensor:
-    """How high the largest rise is that lies between two lower places, (...): 0 where there is only one valley.
-
-    The values (P, ...) are those of f along ascending actions.
-    """
+    """How high the largest rise of values (P, ...) is between two lower places, (...): 0 with only one valley."""
     before = torch.cummin(values, 0).values
     after = torch.cummin(values.flip(0), 0).values.flip(0)
     return (values - torch.maximum(before, after)).amax(0)

@@ -113,9 +113,7 @@ def interior_and_residual(
 
 
 def reach_of(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """The largest residual that counts as none, (...): a share of the bounds' distance, or the rounding
-    of the action.
-    """
+    """The largest residual that counts as none, (...): a share of the bounds' distance, or the action's rounding."""
     return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
 
 

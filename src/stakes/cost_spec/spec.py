@@ -716,18 +716,14 @@ class CostSpec:
         ]
 
     def doubts(self, outcomes: ArrayLike, columns: Sequence[str] = ()) -> list[str]:
-        """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as
-        another unit.
-        """
+        """The assumptions, and what looks wrong with this cost for some outcomes, such as another unit."""
         one = self.at().level_prices
         cost = one.build()
         notes = plausibility_notes(self.name, one.parameters, cost, outcomes, columns)
         return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
 
     def outcome_notes(self, cost: Cost, columns: Sequence[str]) -> list[str]:
-        """Which number goes to which outcome, and sentences about the order of outcomes where the cost
-        depends on it.
-        """
+        """Which number goes to which outcome, and sentences about their order where the cost depends on it."""
         return [*outcome_number_notes(self.parameters, self.program, columns), *order_notes(cost, columns)]
 
     def _complete_program(self) -> None:

@@ -151,9 +151,7 @@ def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor
 
 
 def counted(values: Tensor, weights: Tensor | None) -> Tensor:
-    """The values of the members, each without weight in place of the heaviest one: whatever it is, it
-    asks for nothing.
-    """
+    """The values of the members, the heaviest one in place of each without weight, which asks for nothing."""
     if weights is None:
         return values
     each = weights.expand(values.shape[:-1])

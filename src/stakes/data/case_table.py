@@ -244,9 +244,7 @@ def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[
 
 
 def as_table(values: Any, name: str) -> Any:
-    """A table of any library, polars among them, as one of pandas, and so a DataArray (case, feature), or a Dataset of
-    variables along one dimension; all else as it is.
-    """
+    """A table of any library, or of xarray, as one of pandas; all else as it is."""
     xarray = sys.modules.get("xarray")  # who passes its objects has imported it
     if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
         return _as_pandas(values)

@@ -85,9 +85,7 @@ class DecisionAwareLikelihood(TorchLikelihood):  # type: ignore[misc] # Darts is
         return value
 
     def sample(self, model_output: Tensor) -> Tensor:
-        """One member of each forecast, (batch, hours, components), as Darts repeats a forecast for each that
-        it wants.
-        """
+        """One member of each forecast, (batch, hours, components): Darts repeats a forecast for each that it wants."""
         return self.head.forecast(model_output).draw(1).squeeze(1)
 
     def _params_from_output(self, model_output: Tensor) -> tuple[Tensor, ...]:

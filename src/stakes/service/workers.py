@@ -157,9 +157,7 @@ _LARGE = 1 << 17  # bytes of a body or an answer, after which a worker is not us
 
 
 class WorkerPool:
-    """Has requests answered by processes; refuses with 503 where too much is waiting, and with 504 after
-    the time-out.
-    """
+    """Has requests answered by processes; refuses with 503 where too much waits, with 504 after the time-out."""
 
     def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
         self._make, self._settings = make, settings

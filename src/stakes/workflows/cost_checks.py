@@ -93,10 +93,7 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
 
 
 def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: Sequence[str] | None) -> CheckedCost:
-    """Where the samples are of some targets, and not drawn for the cost, they may raise doubts about it.
-
-    A decision with many parts is checked over some of the sets.
-    """
+    """A vector action is checked over some of the sets; samples of targets, not drawn ones, may raise doubts."""
     check: CostCheck | ProgramCheck
     with user_cost_errors(cost):
         if vector_cost(cost) is None:

@@ -233,9 +233,7 @@ def site_keys(site: str | None) -> frozenset[str]:
 
 
 def site_labels(table: pd.DataFrame, site: str | None) -> "pd.Series[Any] | None":
-    """The site of each row, by the column of that name; None where there is none, or one site only and
-    none was named.
-    """
+    """The site of each row; None where no column tells it, or one that nobody named has one site only."""
     if site is None:
         lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
         known = next((lower[name] for name in _SITE_COLUMNS if name in lower), None)
