@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # every public name and the module that it lives in
     from stakes.evaluation.value import ValueCurve as ValueCurve
     from stakes.evaluation.value import value_curve as value_curve
     from stakes.forecasting.array_decisions import decide_array as decide_array
+    from stakes.forecasting.array_decisions import decide_table as decide_table
     from stakes.forecasting.corrections import Correction as Correction
     from stakes.forecasting.corrections import corrected_in_time as corrected_in_time
     from stakes.forecasting.corrections import rolling_forecasts as rolling_forecasts

@@ -103,7 +103,7 @@ def test_hours_seasons_and_sites_share_all_regret() -> None:
     np.testing.assert_allclose(shares[["outcome", "members"]], 1, atol=0.01)
     worst = table[table["kind"] == "hour"].set_index("name")["regret"]
     assert worst.idxmax() == "18:00"
-    assert list(table[table["kind"] == "season"]["name"]) == ["December to February", "March to May"]
+    assert list(table[table["kind"] == "season"]["name"]) == ["Dec to Feb", "Mar to May"]
     assert (table["low"] <= table["regret"]).all()
     assert "EUR a case more than with perfect foresight" in found.sentence
     assert "falls at 18:00" in found.sentence

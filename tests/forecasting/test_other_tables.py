@@ -8,10 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import xarray as xr
+from refusals import refuses
 from sklearn.linear_model import LinearRegression
 
 import stakes
 import stakes.integrations.xarray  # registers the accessor
+from stakes.errors import ShapeError
 
 COST = stakes.NewsvendorCost(9.0, 1.0, -50.0, 50.0)
 
@@ -46,6 +48,26 @@ def test_tables_of_other_libraries_are_as_those_of_pandas(made: Callable[[pd.Dat
     evaluated = stakes.evaluate_table(made(members), outcome, COST)
     assert type(evaluated) is type(other)
     np.testing.assert_array_equal(np.asarray(evaluated["cost"]), wanted["cost"])
+    for forecast in (members, table):
+        decided = stakes.decide_table(made(forecast), COST)
+        assert type(decided) is type(other)
+        by_pandas = stakes.decide_table(forecast.set_index(np.arange(400) + 7), COST)
+        assert by_pandas.index[0] == 7
+        np.testing.assert_array_equal(np.asarray(decided["action"]), by_pandas["action"])
+    np.testing.assert_allclose(by_pandas["action"], table["q90"])  # quantiles, not three members
+
+
+def test_a_table_of_decisions_refuses_what_is_no_one_forecast() -> None:
+    refuses(
+        ShapeError,
+        "quantiles of one outcome",
+        stakes.decide_table,
+        pd.DataFrame({"q10": [1], "q90": [2], "x": [3]}),
+        COST,
+    )
+    refuses(ShapeError, "numbers", stakes.decide_table, pd.DataFrame({"m1": ["a"], "m2": ["b"]}), COST)
+    missing = stakes.decide_table(pd.DataFrame({"m1": [1.0, np.nan], "m2": [2.0, 3.0]}), COST)
+    assert missing["action"].isna().tolist() == [False, True]
 
 
 def test_the_accessor_of_xarray() -> None:

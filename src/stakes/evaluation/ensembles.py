@@ -93,8 +93,8 @@ def evaluate_table(members: Any, outcome: Any, cost: Cost, regions: Mapping[str,
     if not wanted.equals(given):
         _require_same_labels(wanted, given, "index", ("outcome", "members"))
         outcome = outcome.reindex(wanted)
-    forecast = xr.DataArray(_column_values(members, "members"), dims=("case", _MEMBER))
-    seen = xr.DataArray(_column_values(outcome.to_frame(), "outcome")[:, 0], dims="case")
+    forecast = xr.DataArray(column_values(members, "members"), dims=("case", _MEMBER))
+    seen = xr.DataArray(column_values(outcome.to_frame(), "outcome")[:, 0], dims="case")
     metrics = evaluate(forecast, seen, cost, regions)
     columns = {str(name): metrics[name].values for name in metrics.data_vars if name != "quantile"}
     columns |= {f"quantile_{level}": metrics["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
@@ -216,7 +216,8 @@ def _arrays(members: xr.DataArray, outcome: xr.DataArray, site: str | None) -> t
     return arrays[0], arrays[1]
 
 
-def _column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
+def column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    """The numbers of a table, NaN where one is missing."""
     for column, kind in table.dtypes.items():
         if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind):
             raise ShapeError(f"{name} must hold numbers, got {kind} in the column {column!r}")

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost, has_part_of_each, is_separable, require_finite_costs
-from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.case_table import as_table, like_given
+from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, may_be_members, named_quantiles
 from stakes.data.forecasts.grids import forecast_array
 from stakes.data.forecasts.layout import ForecastFormat, Pair, TailShape
 from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.errors import NonFiniteError, ShapeError, listed
-from stakes.evaluation.ensembles import by_part, on_all_cases
+from stakes.evaluation.ensembles import by_part, column_values, on_all_cases
 from stakes.forecasting.decisions import member_parts, solve_decisions
 
 _Floats = NDArray[np.float64]
@@ -85,6 +87,49 @@ def decide_array(
     if each:
         results["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
     return xr.Dataset(results, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+
+
+def decide_table(
+    members: Any,
+    cost: Cost,
+    levels: Sequence[float] = (0.1, 0.5, 0.9),
+    *,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> Any:
+    """`decide_array` for tables: one row a case, and a column for each member, or for each quantile by its name.
+
+    Tables of pandas, polars and others go in, and one of the same kind comes out, with `quantile_0.1` and so on.
+
+    >>> import pandas as pd, stakes
+    >>> power = pd.DataFrame([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]], index=["north", "south"], columns=["m1", "m2", "m3"])
+    >>> stakes.decide_table(power, stakes.ShortfallCost(penalty=5.0))["action"].round(2).to_dict()
+    {'north': 0.45, 'south': 0.7}
+
+    Args:
+        members: The forecast, of one outcome.
+        cost: What a decision costs.
+        levels: Levels of the quantiles in the result, between 0 and 1.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross, as for `decide_array`.
+    """
+    table = as_table(members, "members")
+    named = named_quantiles([str(column) for column in table.columns])
+    values, index = column_values(table, "members"), table.index
+    if named and not may_be_members(named):
+        if len(named) != len(table.columns) or len({each.prefix for each in named}) > 1:
+            raise ShapeError(
+                f"members must have the quantiles of one outcome alone, or members, got the columns "
+                f"{listed(list(map(str, table.columns)))}"
+            )
+        forecast = xr.DataArray(values, {"quantile": [each.level for each in named]}, ("case", "quantile"))
+    else:
+        forecast = xr.DataArray(values, dims=("case", "number"))
+    decided = decide_array(forecast, cost, levels, tails=tails, bounds=bounds)
+    columns = {str(name): decided[name].values for name in decided.data_vars if name != "quantile"}
+    columns |= {f"quantile_{level:g}": decided["quantile"].values[:, place] for place, level in enumerate(levels)}
+    found = pd.DataFrame(columns, index)
+    return found if table is members else like_given(found, members)
 
 
 def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
