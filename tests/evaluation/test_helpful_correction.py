@@ -43,6 +43,7 @@ def test_a_forecast_that_is_right_is_hardly_moved() -> None:
         if correction is not None:
             assert abs(correction.shift[0]) < 0.4
             assert abs(np.log(correction.factor[0])) < 0.3
+            assert correction.models or correction.distances is not None  # or it would correct nothing
 
 
 def test_errors_that_changed_widen_members_and_move_none() -> None:

@@ -266,7 +266,8 @@ def helpful_correction(
         )
         moved = not np.array_equal(after.score, before.score)
         if moved and change.expected_change is not None and change.expected_change < most:
-            return fit(known, seen)
+            found = fit(known, seen)
+            return found if found.models or found.distances is not None else None
     return None
 
 
