@@ -229,7 +229,7 @@ def timed(options: argparse.Namespace) -> dict[str, Any]:
         seconds = {}
         for selection in (False, True):
             start = time.process_time()
-            fitted(problem, cost, selection=selection)
+            fitted(problem, cost, model_selection=selection)
             seconds[selection] = time.process_time() - start
         table[name] = {"without": seconds[False], "with": seconds[True], "ratio": seconds[True] / seconds[False]}
         print(name, table[name], flush=True)
