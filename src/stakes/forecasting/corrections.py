@@ -356,7 +356,12 @@ class Correction(JsonText):
         return CorrectedMembers(_within(members, self.bounds), weights)
 
     def at_distances(self, members: Floats, outcomes: Floats | None) -> Self:
-        """The same, with these corrected members (N, M, D) then as far from their mean as past errors were."""
+        """The same, with members then as far from their mean as past errors were.
+
+        Args:
+            members: Corrected members (N, M, D) of past forecasts.
+            outcomes: What happened, (N, D).
+        """
         assert outcomes is not None
         return replace(self, distances=Distances.learned(members, outcomes))
 
