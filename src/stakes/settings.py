@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
-from inspect import cleandoc
 from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
@@ -71,16 +70,6 @@ class JsonText:
         except (TypeError, ValueError, RecursionError) as error:
             raise SettingError(f"{cls.__name__} must be JSON text: {error}") from error
         return from_plain(cls, values)
-
-
-def attribute_texts(kind: type) -> dict[str, str]:
-    """The text of each field in the docstrings of a class and of what it inherits from."""
-    texts: dict[str, str] = {}
-    for base in kind.__mro__:
-        _, _, attributes = cleandoc(base.__doc__ or "").partition("Attributes:\n")
-        for match in re.finditer(r"^    (\w+): (.*(?:\n {5,}.*)*)", attributes, re.MULTILINE):
-            texts.setdefault(match[1], " ".join(match[2].split()))
-    return texts
 
 
 def canonical_text(value: object) -> str:

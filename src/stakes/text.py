@@ -1,8 +1,9 @@
-"""Numbers as people read them, and labels in the order of the numbers in them."""
+"""Numbers as people read them, labels in the order of the numbers in them, and what docstrings say of fields."""
 
 import math
 import re
 from collections.abc import Iterable, Sequence
+from inspect import cleandoc
 from itertools import pairwise
 
 from stakes.errors import SettingError
@@ -235,3 +236,13 @@ def duration_hours(field: str, text: str, expected: str = "hours, or a duration 
     if match is None:
         raise SettingError(f"{field} must be {expected}, got {text!r}")
     return float(match[1]) * _HOURS_OF[(match[2] or "h").lower()]
+
+
+def attribute_texts(kind: type) -> dict[str, str]:
+    """The text of each field in the docstrings of a class and of what it inherits from."""
+    texts: dict[str, str] = {}
+    for base in kind.__mro__:
+        _, _, attributes = cleandoc(base.__doc__ or "").partition("Attributes:\n")
+        for match in re.finditer(r"^    (\w+): (.*(?:\n {5,}.*)*)", attributes, re.MULTILINE):
+            texts.setdefault(match[1], " ".join(match[2].split()))
+    return texts

@@ -12,8 +12,7 @@ from cyclopts import Group, Parameter, Token
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
 from stakes.errors import SettingError
 from stakes.forecasting.parameters import FitSettings, RecalibratorSettings
-from stakes.settings import attribute_texts
-from stakes.text import duration_hours
+from stakes.text import attribute_texts, duration_hours
 
 if TYPE_CHECKING:
     from stakes.costs.cost import Cost

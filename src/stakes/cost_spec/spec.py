@@ -51,8 +51,8 @@ from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_
 from stakes.programs.modelling import Program
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.storage import ArbitrageCost, StorageCost
-from stakes.settings import attribute_texts, from_plain, shown
-from stakes.text import label_numbers, number_text, shortened
+from stakes.settings import from_plain, shown
+from stakes.text import attribute_texts, label_numbers, number_text, shortened
 
 ParameterValue = float | str | tuple[float, ...] | ParameterRange
 """A number, a text such as "@margin" for a column, numbers one an outcome, or a range of which each case has one."""

@@ -23,7 +23,6 @@ from stakes.forecasting.input_range import outside_notes
 from stakes.scores.member_reduction import ReducedMembers, reduce_members
 from stakes.settings import shown
 from stakes.text import number_text
-from stakes.training.engines import SERIAL, Engine
 
 if TYPE_CHECKING:
     from stakes.artifacts.fits import AboutFit, Bundle
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from stakes.artifacts.recalibrations import Recalibration
     from stakes.forecasting.fitted_forecast import FittedForecast
     from stakes.forecasting.input_range import InputRange
+    from stakes.training.engines import Engine
     from stakes.workflows.panels import DecidedPanel
 
 
@@ -395,7 +395,7 @@ def decide_with(
     last: bool = False,
     *,
     out: Path | None = None,
-    engine: Engine = SERIAL,
+    engine: "Engine | None" = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> "DecidedCases | DecidedPanel":
@@ -404,16 +404,17 @@ def decide_with(
 
     words, told = ranged_cost(folder, cost)
     opened, csv = open_folder(folder, words), {"separator": separator, "encoding": encoding}
-    if opened.kind != "panel" and (engine.kind != "serial" or (out is not None and not out.suffix)):
+    if opened.kind != "panel" and ((engine and engine.kind != "serial") or (out is not None and not out.suffix)):
         raise SettingError("--engine, and a folder for --out, are for a long table of many series")
     if opened.kind == "fit":
         return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, told)
     if opened.kind == "panel":
+        from stakes.training.engines import SERIAL
         from stakes.workflows.panels import decide_panel
 
         if given := [name for name, value in csv.items() if value is not None]:
             raise SettingError(f"--{given[0]} is not for a long table, whose CSV files are recognised")
-        return decide_panel(opened, data, out, levels, last, engine)
+        return decide_panel(opened, data, out, levels, last, engine or SERIAL)
     return decide_recalibrated(opened, data, cost, levels, last, **csv)
 
 
