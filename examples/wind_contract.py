@@ -24,7 +24,7 @@ members = power[alike[:, None] + 4 + np.arange(16)]
 # %%
 # A contract for every three hours. The more missing power costs, the more careful the promise.
 promised = {}
-for name, penalty in {"promise where cheap": 5.0, "promise where expensive": 20.0}.items():
+for name, penalty in {"promise, cheap": 5.0, "promise, expensive": 20.0}.items():
     solution = stakes.solve_action(stakes.ShortfallCost(penalty), torch.tensor(members).T[..., None])
     promised[name] = 100 * solution.action[:, 0]
 
