@@ -43,6 +43,11 @@ def test_tables_of_other_libraries_are_as_those_of_pandas(made: Callable[[pd.Dat
         np.testing.assert_allclose(found.predict(other), known)
         assert list(found.feature_names_in_) == ["q10", "q50", "q90"]
         assert found.score(other, outcome) == pytest.approx(estimator.score(table, seen["demand"]))
+        if isinstance(estimator, stakes.DecisionAwareForecaster):
+            metrics, asked = estimator.evaluate(table, seen["demand"]), estimator.evaluate(other, outcome)
+            assert (type(metrics), type(asked)) == (pd.DataFrame, type(other))
+            assert np.asarray(asked["metric"]).tolist() == metrics.index.tolist()
+            np.testing.assert_array_equal(np.asarray(asked["value"]), metrics["value"])
     members = table.rename(columns={"q10": "a", "q50": "b", "q90": "c"})
     wanted = stakes.evaluate_table(members, seen["demand"], COST)
     evaluated = stakes.evaluate_table(made(members), outcome, COST)

@@ -276,12 +276,21 @@ def _as_pandas(values: Any) -> Any:
 
 
 def like_given(table: "pd.DataFrame", given: Any) -> Any:
-    """A table of pandas as one of the library of another, which has no index."""
-    import narwhals as nw
+    """A table of pandas as one of the library of what was given, where that is a table of another.
 
-    columns = {str(name): table[name].to_numpy() for name in table}
-    backend = nw.from_native(given, eager_only=True).implementation
-    return nw.from_dict(columns, backend=backend).to_native()
+    Others have no index: one with a name becomes columns, any other is left out. What is missing is null there.
+    """
+    if as_table(given, "given") is given:  # a table of pandas, or none
+        return table
+    import narwhals as nw
+    import pyarrow as pa
+
+    known = nw.from_native(given, eager_only=True, pass_through=True)
+    if not isinstance(known, nw.DataFrame):
+        return table
+    named = table.reset_index() if any(table.index.names) else table
+    arrow = pa.Table.from_pandas(named.rename(columns=str), preserve_index=False)
+    return nw.from_arrow(arrow, backend=known.implementation).to_native()
 
 
 def outcome_names(values: Any, count: int) -> tuple[str, ...]:

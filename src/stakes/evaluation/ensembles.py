@@ -100,7 +100,7 @@ def evaluate_table(members: Any, outcome: Any, cost: Cost, regions: Mapping[str,
     columns |= {f"quantile_{level}": metrics["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
     table = pd.DataFrame(columns, index=wanted)
     table.attrs = dict(metrics.attrs)
-    return table if members is given_table else like_given(table, given_table)
+    return like_given(table, given_table)
 
 
 def compare(

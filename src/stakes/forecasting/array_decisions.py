@@ -128,8 +128,7 @@ def decide_table(
     decided = decide_array(forecast, cost, levels, tails=tails, bounds=bounds)
     columns = {str(name): decided[name].values for name in decided.data_vars if name != "quantile"}
     columns |= {f"quantile_{level:g}": decided["quantile"].values[:, place] for place, level in enumerate(levels)}
-    found = pd.DataFrame(columns, index)
-    return found if table is members else like_given(found, members)
+    return like_given(pd.DataFrame(columns, index), members)
 
 
 def _as_array(forecast: Any, member: str | None) -> xr.DataArray:

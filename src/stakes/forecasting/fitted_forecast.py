@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from stakes.actions.solve import climatology_actions
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
 from stakes.costs.cost import Cost, ParameterColumn, RangedParameter, outcome_total, parameter_value, ranged_parameter
 from stakes.costs.member_weights import case_parts
-from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times
+from stakes.data.case_table import CaseTable, as_table, as_tensor, checked_times, like_given
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
@@ -374,10 +373,11 @@ class ForecastAnswers(MemberAnswers):
         times: Any = None,
         baseline_action: ArrayLike | None = None,
         cost_parameters: CostParameters | None = None,
-    ) -> pd.DataFrame:
+    ) -> Any:
         """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.case_metrics`.
 
-        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
+        Where there is a forecast of weight 0 its values stand beside them, with the paired difference. For rows in a
+        table of polars or Arrow it is a table of that kind, with the column `metric`; else one of pandas.
 
         Args:
             X: Features (n, F).
@@ -394,7 +394,7 @@ class ForecastAnswers(MemberAnswers):
         chosen = forecast.assessed(rows)
         weight_0 = forecast.assessed(rows, "baseline") if forecast.baseline_models else None
         block = block_length(len(rows), rows.times, forecast.state.block)
-        return forecast_table(chosen, weight_0, forecast.state.members, block, today)
+        return like_given(forecast_table(chosen, weight_0, forecast.state.members, block, today), X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import torch
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import user_cost_errors
+from stakes.data.case_table import like_given
 from stakes.data.tables.panels import (
     SERIES_COLUMNS,
     TIME_COLUMNS,
@@ -336,15 +337,18 @@ class PanelForecaster:
         self.evaluation_ = self._evaluated(panel, cut, end)
         return candidates
 
-    def decide(self, table: Any, *, last: bool = False, quantiles: Sequence[float] = ()) -> pd.DataFrame:
+    def decide(self, table: Any, *, last: bool = False, quantiles: Sequence[float] = ()) -> Any:
         """The best action of every series and target time, with what the forecast expects it to cost.
+
+        The answer to a table of polars or Arrow is one of the same kind, and else one of pandas.
 
         Args:
             table: The newest rows of the series, as for `fit`; the target may be missing in those to come.
             last: Decide for the target times after the newest outcomes only.
             quantiles: Levels of quantiles of the forecast to add.
         """
-        return pd.concat(list(self.decided(self.read(table), last, quantiles)), ignore_index=True)
+        decided = pd.concat(list(self.decided(self.read(table), last, quantiles)), ignore_index=True)
+        return like_given(decided, table)
 
     def evaluate(self, table: Any, since: str | None = None) -> PanelEvaluation:
         """What the decisions cost where outcomes are known.
