@@ -79,3 +79,4 @@ def test_sites_and_leads_are_compared_with_themselves() -> None:
     copied = replace(given, members=outcomes[:, None, None]).rows(np.random.default_rng(1).permutation(800))
     (note,) = forecast_leaks(copied)
     assert "the forecast reproduces the outcome 'load'" in note
+    assert "feature" not in note

@@ -121,7 +121,7 @@ def invented_cases(
     noise = generator.normal(0, 3 / targets, (cases, MEMBERS, targets))
     spreads = {0.0: 0.6, **({weight: 0.6 + 0.4 * gain} if weight else {})}
     names = tuple(f"load_{place}" for place in range(targets))
-    state = SimpleNamespace(target_names=names, decision_weight=weight, members=MEMBERS, block=block)
+    state = SimpleNamespace(target_names=names, decision_weight=weight, members=MEMBERS, block=block, features=1)
     observed, total = torch.from_numpy(outcome), partial(outcome_total, cost)
     low, high = np.quantile(total(torch.from_numpy(outcome)), [1 / 3, 2 / 3])
     regions: dict[str, Any] = {

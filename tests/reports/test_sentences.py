@@ -137,6 +137,11 @@ def test_a_forecast_that_is_too_good_to_be_true_is_told_unless_outcomes_hardly_m
     assert "99.9" in sentence
     assert warning_sentences(changed(full(), error=1.0, regret=1e-3)) == ()  # a step is as small as the error
     assert warning_sentences(changed(full(), error=1e-3, regret=0.5)) == ()
+    assert "A feature may contain" in sentence
+    for kind in ("fit", "recalibration"):  # where there are no features, none is spoken of
+        alone = replace(changed(full(), error=1e-3, regret=1e-3), kind=kind, has_features=False)
+        (told,) = warning_sentences(alone)
+        assert "feature" not in told
     leaky = replace(changed(full(), error=1e-3, regret=1e-3), leaks=("Warning: 'copy' ...",))
     assert warning_sentences(leaky) == leaky.leaks
 

@@ -52,7 +52,9 @@ def forecast_leaks(given: ForecastSet) -> tuple[str, ...]:
         own = tuple(map(repr, given.columns[place])) if given.columns else ()
         names = [f"the forecast {own[0]}" if len(own) == 1 else "the forecast", *(own or numbered), *features]
         which = [name for name, is_leak in zip(names, found, strict=True) if is_leak]
-        notes += [_sentence(which, target)] if which else []
+        notes += (
+            [_sentence(which, target, _OF_FEATURES if set(which) & set(features) else _OF_FORECAST)] if which else []
+        )
     return tuple(notes)
 
 
@@ -95,11 +97,17 @@ def _on_line(columns: Floats, all_columns: Floats, all_seen: Floats) -> Floats:
     return on_line
 
 
-def _sentence(names: Sequence[str], target: str) -> str:
+_OF_FEATURES = (
+    "Leave out every feature that is not known when the forecast is made; if all are known by then, the forecast is as "
+    "good as it looks."
+)
+_OF_FORECAST = "Make sure that it was made before the outcome was known; if it was, it is as good as it looks."
+
+
+def _sentence(names: Sequence[str], target: str, advice: str = _OF_FEATURES) -> str:
     who = listed(names)
     verb = "reproduces" if len(names) == 1 else "reproduce"
     return (
         f"Warning: {who} {verb} the outcome {target!r} of the target time almost exactly, so the forecast may have "
-        "seen what it is judged by. Leave out every feature that is not known when the forecast is made; if all are "
-        "known by then, the forecast is as good as it looks."
+        f"seen what it is judged by. {advice}"
     )

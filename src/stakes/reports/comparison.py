@@ -119,6 +119,7 @@ class Comparison:
     sites: NDArray[Any] | None = None  # where they were, (N,)
     thirds: Mapping[str, Mapping[str, Bools]] = field(default_factory=dict)  # `BY_OUTCOME` and `BY_FORECAST`
     outcomes: Floats | None = None  # some outcomes (K, D) to draw the cost at
+    has_features: bool = True  # whether features go into the forecast, or stand beside it
     several: bool = False  # whether an action has several parts, of which means are shown
     weight: float | None = None  # the selected decision weight; None where none is spoken of
     selection: ModelSelection | None = None  # what each candidate was worth, on test cases too
@@ -304,6 +305,7 @@ def comparison_of_fit(
         times=times,
         thirds=_thirds(columns["outcome"], forecasts[0].forecast),
         outcomes=np.array(about.outcomes),
+        has_features=state.features > 0,
         several="action" not in plain,
         weight=None if weightless else weight,
         selection=tested,
@@ -350,6 +352,7 @@ def comparison_of_recalibration(recalibration: Recalibration) -> Comparison:
         recalibration.state.targets,
         recalibration.cost,
         recalibration.cost_spec,
+        has_features=bool(recalibration.layout.features),
         notes=about.said,
         settings={"layout": to_plain(recalibration.layout), **to_plain(about.settings)},
         provenance={name: text for name, text in provenance.items() if text},

@@ -197,10 +197,14 @@ def _too_good(comparison: Comparison) -> Iterator[str]:
     steps = np.abs(np.diff(comparison.outcome))
     smooth = steps.any() and float(np.abs(error).mean()) > _TINY * float(steps[steps > 0].mean())
     if rival > 0 and regret < (1 - _TOO_GOOD) * rival and not smooth:
+        what, known = "A feature", "every feature is known when the forecast is made"
+        if comparison.kind == "recalibration" or not comparison.has_features:
+            what = "The forecast or a feature beside it" if comparison.has_features else "The forecast"
+            known = "it was made before the outcome was known"
         yield (
             f"Warning: the forecast looks too good to be true: it saves {100 * (1 - regret / rival):.2f} % of what "
-            "perfect foresight would save against climatology. A feature may contain the outcome of the target time. "
-            "If every feature is known when the forecast is made, the forecast is as good as it looks."
+            f"perfect foresight would save against climatology. {what} may contain the outcome of the target time. "
+            f"If {known}, the forecast is as good as it looks."
         )
 
 
