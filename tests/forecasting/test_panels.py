@@ -525,4 +525,35 @@ def test_forecasts_that_are_given_are_decided_for_at_the_prices_of_their_rows(
     assert "one cost for all cases" in capsys.readouterr().err
     table.assign(margin=-1.0).to_csv(tmp_path / "members.csv", index=False)
     assert main([*start, "newsvendor:underage=@margin,overage=1"]) != 0
-    assert "from 0 on, got -1" in capsys.readouterr().err
+    assert "from 0 on in every row, got -1" in capsys.readouterr().err
+
+
+def test_forecasts_that_are_given_are_judged_at_the_prices_of_their_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random, members = np.random.default_rng(0), [f"m{place}" for place in range(20)]
+    dates = pd.date_range("2025-01-01", periods=40)
+    table = pd.DataFrame(random.normal(100, 10, (40, 20)), columns=members)
+    table = table.assign(date=dates, margin=[1.0, 9.0] * 20)
+    table.to_csv(tmp_path / "members.csv", index=False)
+    seen = random.normal(100, 10, 40)
+    pd.DataFrame({"date": dates, "demand": seen, "ours": 105.0}).to_csv(tmp_path / "seen.csv", index=False)
+    start = ["evaluate", "--members", str(tmp_path / "members.csv"), "--columns", "m0:m19", "--outcomes"]
+    start += [str(tmp_path / "seen.csv"), "--target", "demand", "--baseline-action", "ours", "--quiet", "--cost"]
+    judged = {}
+    for price in ("@margin", "1", "9"):
+        out = tmp_path / f"cases{price}.csv"
+        assert main([*start, f"newsvendor:underage={price},overage=1", "--cases", str(out), "--force"]) == 0
+        judged[price] = pd.read_csv(out)
+    names = ["action", "cost", "expected_cost", "foresight_regret", "today_cost", "climatology_cost"]
+    own, cheap, dear = (judged[price][names] for price in ("@margin", "1", "9"))
+    pd.testing.assert_frame_equal(own.iloc[::2], cheap.iloc[::2])
+    pd.testing.assert_frame_equal(own.iloc[1::2], dear.iloc[1::2])
+    for bad, got in ((-1.0, "-1"), (np.nan, "nan")):
+        margins = table["margin"].where(table.index != 3, bad)
+        table.assign(margin=margins).to_csv(tmp_path / "members.csv", index=False)
+        assert main([*start, "newsvendor:underage=@margin,overage=1"]) != 0
+        assert f"'margin' must have a number from 0 on in every row, got {got}" in capsys.readouterr().err
+    table.to_csv(tmp_path / "members.csv", index=False)
+    assert main([*start, "allocation:short=@margin,long=1,budget=9"]) != 0
+    assert "for a cost of one number" in capsys.readouterr().err

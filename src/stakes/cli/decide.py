@@ -116,7 +116,7 @@ def decide(
             None if dependence else target,
             spec.level_prices.build(),
             joint=dependence is not None,
-            prices=spec.price_columns,
+            prices=spec.columns,
         )
         if dependence is not None:
             from stakes.workflows.dependence import put_together

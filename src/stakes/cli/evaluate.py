@@ -62,7 +62,7 @@ def evaluate(
         from stakes.workflows.evaluate import evaluate_members
 
         spec = CostSpec.parse(cost)
-        given = files.read(target, spec.build(), outcomes, baseline_action)
+        given = files.read(target, spec.level_prices.build(), outcomes, baseline_action, prices=spec.columns)
         result = evaluate_members(given, spec, block)
     print_notes(result.notes, quiet)
     if cases is not None:

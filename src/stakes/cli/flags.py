@@ -1,7 +1,7 @@
 """Flags that several commands share, one spelling for all, and flags made of settings; light enough for --help."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from os.path import isfile
 from pathlib import Path
@@ -263,7 +263,7 @@ class _FormatFlags:
         points: bool = False,
         joint: bool = False,
         members: Path | None = None,
-        prices: Sequence[str] = (),
+        prices: Mapping[str, str] | None = None,
     ) -> "ForecastSet":
         """The forecast that is given, for this cost, with the outcomes where there is a file of them, and prices."""
         from stakes.data.forecasts.reading import read_members
@@ -272,7 +272,7 @@ class _FormatFlags:
         assert path is not None
         layout = ForecastLayout(
             **settings_of(self, ForecastFormat),
-            features=tuple(prices),
+            prices=prices or {},
             outcomes=names(target),
             today=names(today),
             own_file=True,
@@ -451,7 +451,7 @@ else:
 
 # Recalibrations
 
-_LEARNED = ("outcomes", "own_file", "learned")  # of a layout, which no flag says
+_LEARNED = ("outcomes", "prices", "own_file", "learned")  # of a layout, which no flag says
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Costs of one number, with a formula for their best action: shortfall, imbalance, newsvendor, protection, wind."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import hardtanh, logsigmoid
 
 from stakes.argument_checks import require_below, require_finite, require_one_of, require_positive
-from stakes.costs.cost import Parameter, checked_at_both_ends, require_bounds
+from stakes.costs.cost import Cost, Parameter, checked_at_both_ends, require_bounds
 from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members, with_gradient
 from stakes.costs.parameter_range import ParameterRange
 from stakes.errors import CostError
@@ -111,6 +111,20 @@ class ScalarCost:
 def scalar_cost(cost: object) -> ScalarCost | None:
     """The cost as one of these; None for any other."""
     return cost if isinstance(cost, ScalarCost) else None
+
+
+def own_prices(cost: object) -> dict[str, Tensor]:
+    """The parameters of which each case has one of its own, (N,); none where all cases share one cost."""
+    if not isinstance(cost, ScalarCost):
+        return {}
+    values = {each.name: getattr(cost, each.name) for each in fields(cast(Any, cost))}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor) and value.dim() == 1}
+
+
+def cost_of_rows(cost: Cost, rows: Any) -> Cost:
+    """The cost of some cases where each has its own prices; the same cost where all share one."""
+    own = {name: value[rows] for name, value in own_prices(cost).items()}
+    return replace(cast(Any, cost), **own) if own else cost
 
 
 _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling

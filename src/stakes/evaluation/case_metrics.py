@@ -1,8 +1,8 @@
 """What was forecast, decided and paid, case by case and as a table with intervals; infeasible cases are named."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.solve import climatology_action, solve_action
+from stakes.actions.solve import climatology_action, optimal_action, solve_action
 from stakes.costs.cost import (
     Cost,
     action_parts,
@@ -21,6 +21,8 @@ from stakes.costs.cost import (
     risk_of,
     shown_action,
 )
+from stakes.costs.member_weights import case_parts
+from stakes.costs.scalar_costs import cost_of_rows, own_prices
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
@@ -56,10 +58,11 @@ def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
     return (infinite,) if np.isposinf(paid).any() else ()
 
 
-def hindsight_note(each_site: bool) -> str:
+def hindsight_note(each_site: bool, priced: bool = False) -> str:
     """What climatology's action is where there are no cases but those that are judged."""
-    of_site = " of each site" if each_site else ""
-    return f"climatology_cost is that of the constant action{of_site} which was best for these very outcomes"
+    whose = [*(["site"] if each_site else []), *(["price"] if priced else [])]
+    of_each = f" of each {' and '.join(whose)}" if whose else ""
+    return f"climatology_cost is that of the constant action{of_each} which was best for these very outcomes"
 
 
 def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
@@ -204,7 +207,8 @@ def ensemble_metrics(
     complete = ~(np.isnan(members).any((1, 2)) | np.isnan(outcomes).any(1))
     if not complete.any():
         raise ShapeError(f"members and outcome must have a case without missing values, got {len(complete)} cases")
-    assessor = Assessor(cost, regions or {}, None if weights is None else torch.from_numpy(weights))
+    own = cost_of_rows(cost, torch.from_numpy(complete))
+    assessor = Assessor(own, regions or {}, None if weights is None else torch.from_numpy(weights))
     assessed = assessor(torch.from_numpy(members[complete]), torch.from_numpy(outcomes[complete]))
     return {name: values.numpy() for name, values in assessed.items()}, complete
 
@@ -256,7 +260,7 @@ class CaseMetrics:
         metrics = {name: values[judged] for name, values in metrics.items()}
         infeasible = pd.Series(~judged, outcomes.index[complete])
         complete[complete] = judged
-        outcome = torch.from_numpy(seen[complete])
+        outcome, cost = torch.from_numpy(seen[complete]), cost_of_rows(cost, torch.from_numpy(complete))
         metrics["climatology_cost"] = climatology_cost(cost, outcome, None if sites is None else sites[complete])
         metrics = part_by_part(metrics, cost, [str(name) for name in outcomes])
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
@@ -297,17 +301,30 @@ def climatology_cost(
 ) -> Floats:
     """What the constant action that is best for other outcomes, or else for these (N, D), costs, (N,).
 
-    Each site has one of its own, a site that was not learned from that of all.
+    Each site has one of its own, a site that was not learned from that of all. Where each case has its own prices, so
+    has each price.
     """
     past, past_sites = learned or (outcome, sites)
     paid = np.empty(len(outcome))
     for site in [None] if sites is None else np.unique(sites):
         cases = np.full(len(outcome), True) if sites is None else sites == site
         known = np.full(len(past), True) if past_sites is None else past_sites == site
-        action = climatology_action(cost, past[torch.from_numpy(known if known.any() else ~known)])
-        seen = outcome[torch.from_numpy(cases)]
-        paid[cases] = cost(action.expand(len(seen), -1), seen).numpy()
+        own, seen = cost_of_rows(cost, torch.from_numpy(cases)), outcome[torch.from_numpy(cases)]
+        action = _constant_actions(own, past[torch.from_numpy(known if known.any() else ~known)])
+        paid[cases] = own(action.expand(len(seen), -1), seen).numpy()
     return constant_cost(paid)
+
+
+def _constant_actions(cost: Cost, past: Tensor) -> Tensor:
+    """The constant action that is best for these outcomes (N, D), (A,), or that of the prices of each case, (n, A)."""
+    prices = own_prices(cost)
+    if not prices:
+        return climatology_action(cost, past)
+    each, places = torch.unique(torch.stack([*prices.values()]), dim=1, return_inverse=True)
+    own: Cost = replace(cast(Any, cost), **dict(zip(prices, each, strict=True)))
+    outcomes = past.expand(each.shape[1], -1, -1)
+    actions = [optimal_action(cost_of_rows(own, rows), outcomes[rows]) for rows in case_parts(outcomes)]
+    return torch.cat(actions)[places]
 
 
 VALUES_SHOWN = 5

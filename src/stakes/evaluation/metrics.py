@@ -23,7 +23,7 @@ from stakes.costs.cost import (
     with_parameter,
 )
 from stakes.costs.member_weights import case_parts, in_order, mean_of_members, relative_weights, sort_members
-from stakes.costs.scalar_costs import scalar_cost
+from stakes.costs.scalar_costs import cost_of_rows, scalar_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.scenario_program import program_cost
 from stakes.scores.decision_score import mean_cost, realised_cost
@@ -87,7 +87,7 @@ class Assessor:
         """The same for the cost that each of these cases pays."""
         ranged = ranged_parameter(self.cost)
         if parameter is None or ranged is None:
-            return self
+            return replace(self, cost=cost_of_rows(self.cost, rows))
         return replace(self, cost=with_parameter(self.cost, ranged.name, parameter[rows]))
 
     def _assess(self, members: Tensor, outcome: Tensor) -> Metrics:

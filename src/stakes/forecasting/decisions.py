@@ -1,6 +1,6 @@
 """Members and a cost to decisions: the one place for the estimator, the commands and the service."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from stakes.costs.cost import (
     with_parameter,
 )
 from stakes.costs.member_weights import case_parts, member_quantiles
+from stakes.costs.scalar_costs import cost_of_rows
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.frames import Tabular
@@ -145,7 +146,6 @@ def decision_table(
     weights: ArrayLike | None = None,
     outcomes: Sequence[str] | None = None,
     parameter: ArrayLike | None = None,
-    cost_of: Callable[[slice], Cost] | None = None,
 ) -> pd.DataFrame:
     """The table of decisions for members in memory, solved in bounded parts.
 
@@ -160,8 +160,8 @@ def decision_table(
     own = None if ranged is None else torch.tensor(np.asarray(parameter)).to(samples.dtype)
     parts = []
     for rows in case_parts(samples):
-        paid = cost if ranged is None or own is None else with_parameter(cost, ranged.name, own[rows])
-        paid = paid if cost_of is None else cost_of(rows)  # where each case has its own prices
+        paid = cost_of_rows(cost, rows)
+        paid = paid if ranged is None or own is None else with_parameter(paid, ranged.name, own[rows])
         counted = shared if shared is None or shared.dim() == 1 else shared[rows]  # or weights (N, M), of each case
         parts.append(_solved(paid, samples[rows], levels, False, counted))
     decisions = Decisions.joined(parts)

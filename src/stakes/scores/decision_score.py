@@ -29,6 +29,7 @@ from stakes.costs.member_weights import (
     slope_and_curvature,
     slope_of,
 )
+from stakes.costs.scalar_costs import cost_of_rows
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
 
@@ -102,7 +103,7 @@ def realised_costs(
     actions, costs, scores = [], [], []
     for rows, members in [(slice(None), forecasts)] if isinstance(forecasts, Tensor) else forecasts:
         for some in case_parts(members):
-            drawn, seen, own = members[some], outcome[rows][some], cost
+            drawn, seen, own = members[some], outcome[rows][some], cost_of_rows(cost_of_rows(cost, rows), some)
             if ranged is not None and parameter is not None:
                 own = with_parameter(cost, ranged.name, parameter[rows][some])
             decided = realised_cost(own, drawn, seen, weights=weights)

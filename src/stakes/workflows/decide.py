@@ -329,28 +329,14 @@ def decided_cases(
     told: Sequence[str] = (),
 ) -> DecidedCases:
     """The actions for the members of some forecasts, as they came or corrected."""
-    prices = _prices(given, spec)
-    cost_of = None if prices is None else lambda rows: spec.of_cases({key: prices[key][rows] for key in prices})
-    decided = decision_table(cost, members, given.labels, levels, weights, given.targets, cost_of=cost_of)
-    if prices is not None and given.features is not None:
-        decided = decided.assign(**{name: given.features[name].to_numpy() for name in spec.price_columns})
+    decided = decision_table(given.priced(cost, spec.columns), members, given.labels, levels, weights, given.targets)
+    if given.prices is not None:
+        decided = decided.assign(**{name: given.prices[key].to_numpy() for key, name in spec.columns.items()})
     if given.horizon is not None and "horizon" not in decided:
         decided.insert(given.index.nlevels, "horizon", given.horizon)
     shared = None if weights is None or weights.ndim > 1 else weights
     notes = decision_notes(cost, decided, members, shared)
     return DecidedCases(in_utc(decided), spec, (*given.notes, *told, *notes))
-
-
-def _prices(given: ForecastSet, spec: CostSpec) -> dict[str, torch.Tensor] | None:
-    """The parameters of each case, (N,), that stand in columns; None where all are numbers."""
-    if not spec.columns:
-        return None
-    if given.features is None:
-        raise SettingError(f"prices in columns need a table of forecasts, whose rows have them, got {spec}")
-    for name in spec.price_columns:
-        if (values := given.features[name]).lt(0).any():
-            raise TableError(f"the cost column {name!r} must have numbers from 0 on, got {values.min():g}")
-    return {key: torch.tensor(given.features[name].to_numpy(np.float64)) for key, name in spec.columns.items()}
 
 
 def _reduced(

@@ -187,7 +187,8 @@ class Evaluation:
 
 def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: bool = False) -> tuple[str, ...]:
     """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt."""
-    cost = cases.chosen["cost"]
+    cost, priced = cases.chosen["cost"], spec is not None and bool(spec.columns)
+    whose = " per site" if each_site else " per price" if priced else ""
     return tuple(
         policy_warnings(
             cost,
@@ -196,7 +197,7 @@ def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: 
             Resampling(len(cost), block=min(block, len(cost))),
             "" if spec is None else spec.unit,
             "these cases",
-            "one action per site for all its cases" if each_site else "one action for all cases",
+            f"one action{whose} for all {'its ' if whose else ''}cases",
         )
     )
 
@@ -269,19 +270,19 @@ def evaluate_fit(
 def evaluate_members(given: ForecastSet, spec: CostSpec, block: int | None = None) -> Evaluation:
     """An ensemble of at least two members on the outcomes of its cases."""
     given = given.rows(np.argsort(given.index.get_level_values(0), kind="stable"))
-    seen, cost = given.outcome_table, spec.build()
+    seen, cost = given.outcome_table, given.priced(spec.level_prices.build(), spec.columns)
     with user_cost_errors(cost):
         cases = CaseMetrics.of_ensemble(given.members, seen, cost, given.today, given.weights, given.sites)
-    moments = cases.outcomes.index.get_level_values(0)
+    moments, each_site = cases.outcomes.index.get_level_values(0), given.sites is not None
     times = moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else None
     notes = (
         *given.notes,
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, given.today, len(given.targets)),
         *infeasible_today_notes(None if cases.today is None else cases.today["cost"]),
-        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(given.sites is not None),)),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(each_site, bool(spec.columns)),)),
     )
-    return evaluated(cases, block_length(len(cases.outcomes), times, block), spec, notes, given.sites is not None)
+    return evaluated(cases, block_length(len(cases.outcomes), times, block), spec, notes, each_site)
 
 
 def evaluate_with(

@@ -1,17 +1,21 @@
 """Forecasts that somebody else makes, as they came, and what belongs to them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
+from stakes.costs.cost import Cost
+from stakes.costs.scalar_costs import scalar_cost
 from stakes.data.case_table import outcome_names
 from stakes.data.forecasts.tables import as_index, one_row_each
 from stakes.data.tables.columns import case_labels
 from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 
 Floats = NDArray[np.float64]
 _SECONDS = 3600.0  # of an hour
@@ -32,6 +36,7 @@ class ForecastSet:
     sites: NDArray[np.str_] | None = None
     horizon: NDArray[Any] | None = None
     features: pd.DataFrame | None = None
+    prices: pd.DataFrame | None = None  # parameters of the cost, (N, P), of which each case has its own
     outcomes: Floats | None = None  # what happened, (N, D), in the past; None where it is still to come
     today: Floats | None = None  # what was done, (N,) or (N, A) of several parts, NaN where it is not known
     notes: tuple[str, ...] = ()  # sentences about what the user should know
@@ -57,7 +62,8 @@ class ForecastSet:
         for name in ("times", "issued"):
             if getattr(self, name) is not None:
                 self._set(name, to_utc(getattr(self, name), name))
-        self._set("features", _checked_features(self.features))
+        self._set("features", _checked_table("feature", self.features))
+        self._set("prices", _checked_table("price", self.prices))
         self._check_shapes(cases, width)
         self._know_moments()
 
@@ -86,6 +92,19 @@ class ForecastSet:
             return self.members
         levels = (np.arange(_EQUAL_MEMBERS) + 0.5) / _EQUAL_MEMBERS
         return self.members[:, np.searchsorted(np.cumsum(self.weights), levels)]  # weighted members are in order
+
+    def priced(self, cost: Cost, needed: Collection[str] = ()) -> Cost:
+        """The cost with the prices of each case, those that are needed among them; itself where all share one."""
+        if missing := [name for name in needed if self.prices is None or name not in self.prices]:
+            raise SettingError(
+                f"prices must stand beside the forecasts where the cost names columns, got no {missing[0]}"
+            )
+        if self.prices is None:
+            return cost
+        if scalar_cost(cost) is None:
+            raise CostError("prices of each case are for a cost of one number without an aversion to risk")
+        own = {str(name): torch.tensor(self.prices[name].to_numpy()) for name in self.prices}
+        return cast(Cost, replace(cast(Any, cost), **own))
 
     def require_one_outcome(self, name: str) -> Self:
         """The same, refused where several forecasts of one moment, and of one site, have outcomes that differ."""
@@ -118,8 +137,9 @@ class ForecastSet:
         for name, shape in shapes.items():
             if (values := getattr(self, name)) is not None and values.shape != shape:
                 raise ShapeError(f"{name} must have the shape {shape} of the members, got {values.shape}")
-        if self.features is not None and len(self.features) != cases:
-            raise ShapeError(f"features must have a row for each of the {cases} cases, got {len(self.features)}")
+        for name in ("features", "prices"):
+            if (table := getattr(self, name)) is not None and len(table) != cases:
+                raise ShapeError(f"{name} must have a row for each of the {cases} cases, got {len(table)}")
 
     def _know_moments(self) -> None:
         """Fill in whichever of times, issued and leads follows from the other two, and refuse look-ahead."""
@@ -176,13 +196,13 @@ def _checked_weights(weights: Any, count: int) -> Floats:
     return shares
 
 
-def _checked_features(features: Any) -> pd.DataFrame | None:
-    if features is None:
+def _checked_table(each: str, given: Any) -> pd.DataFrame | None:
+    if given is None:
         return None
-    table = features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features)).add_prefix("x")
+    table = given if isinstance(given, pd.DataFrame) else pd.DataFrame(np.asarray(given)).add_prefix("x")
     if table.ndim != 2 or not table.shape[1]:
-        raise ShapeError("features must have at least one column, got none")
-    columns = {str(name): _finite(f"feature {name!r}", column) for name, column in table.items()}
+        raise ShapeError(f"{each}s must have at least one column, got none")
+    columns = {str(name): _finite(f"{each} {name!r}", column) for name, column in table.items()}
     if len(columns) < table.shape[1]:
-        raise ShapeError("features must have columns of different names")
+        raise ShapeError(f"{each}s must have columns of different names")
     return pd.DataFrame(columns)

@@ -86,6 +86,7 @@ class ForecastLayout(ForecastFormat):
         issued: column with the time each forecast was made; issued, init_time and similar names are detected
         lead: time from issue to outcome: a column of hours, or one duration such as 24 or 1d
         features: columns with other information known when the forecast was made
+        prices: columns of the parameters of the cost of which each case has its own
         today: column with the action that was taken, for comparison; one for each part of a vector action
         own_file: whether the forecasts have a file of their own
         learned: what is known of past forecasts, where new ones are read
@@ -95,6 +96,7 @@ class ForecastLayout(ForecastFormat):
     issued: str | None = None
     lead: str | float | None = None
     features: tuple[str, ...] = ()
+    prices: Mapping[str, str] = field(default_factory=dict)
     today: tuple[str, ...] = ()
     own_file: bool = False
     learned: LearnedForecasts | None = None
@@ -110,7 +112,7 @@ class ForecastLayout(ForecastFormat):
         if isinstance(self.lead, float) and not isfinite(self.lead):
             raise SettingError(f"lead must be a finite number, got {self.lead}")
         keys = [name for name in (self.time, self.site) if name is not None]
-        ahead, seen = [*self.columns, *self.features, *self.runs, *keys], [*self.outcomes, *self.today]
+        ahead, seen = [*self.columns, *self.known, *self.runs, *keys], [*self.outcomes, *self.today]
         for columns in (ahead, [*seen, *keys]) if self.own_file else ([*ahead, *seen],):
             if (twice := first_repeated(columns)) is not None:
                 raise SettingError(f"a column has one role, but {twice!r} was given two")
@@ -121,6 +123,11 @@ class ForecastLayout(ForecastFormat):
         return tuple(name for name in (self.issued, self.lead) if isinstance(name, str))
 
     @property
+    def known(self) -> tuple[str, ...]:
+        """The columns of features, and those of prices, which may be features too."""
+        return *self.features, *sorted({*self.prices.values()} - {*self.features})
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """The columns beside the forecasts that are none of them, and by which no case is known."""
-        return self.features if self.own_file else (*self.features, *self.outcomes, *self.today)
+        return self.known if self.own_file else (*self.known, *self.outcomes, *self.today)

@@ -237,7 +237,10 @@ def _forecast_alike(layout: ForecastLayout, source: _File) -> tuple[ForecastValu
 
 def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: object) -> ForecastValues:
     """The forecasts in a gridded file; its sites may be a column of the table of outcomes instead."""
-    name, roles = source.name, {"columns": layout.columns, "features": layout.features}
+    name, roles = (
+        source.name,
+        {"columns": layout.columns, "features": layout.features, "prices": [*layout.prices.values()]},
+    )
     for role, given in (roles | {"issued": layout.issued, "lead": [*layout.runs]}).items():
         if given:
             raise TableError(f"{role} are columns of a table, but {name} is a NetCDF file or like one, got {given}")
@@ -322,6 +325,7 @@ def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[Fore
     """The layout with the columns of a table by their names, in place of what is to be found; and notes."""
     there = [str(column) for column in table.columns]
     require_columns(table, layout.features, "features")
+    require_columns(table, [*layout.prices.values()], "cost")
     if isinstance(layout.lead, str):
         column_numbers(table, [layout.lead], name)
     time = layout.time or time_level(case_index(table, None))
@@ -382,7 +386,8 @@ def _cases(
     if outcome_rows is not None:
         outcomes, doubts = _outcomes(layout, forecast, outcome_rows, every)
         today = _today(layout, forecast, outcome_rows)
-    features = None if rows is None or not layout.features else _features(layout, forecast, rows)
+    features = None if rows is None or not layout.features else _features(layout, forecast, rows, layout.features)
+    prices = None if rows is None or not layout.prices else _prices(layout, forecast, rows)
     there = np.full(len(forecast.index), True)
     if layout.each_site:
         sites = np.tile(np.array(forecast.targets, dtype=np.str_), len(forecast.index))
@@ -392,13 +397,16 @@ def _cases(
     lacks: dict[str, Any] = {values: np.isnan(forecast.values).any((1, 2))}
     lacks |= {} if outcomes is None else {"an outcome": np.isnan(outcomes).any(1)}
     lacks |= {} if features is None else {"a feature": features.isna().any(axis=1).to_numpy()}
+    if prices is not None:
+        _require_prices(layout, prices[there])
     lacks |= {} if today is None or every else {"today's action": np.isnan(today.reshape(len(today), -1)).any(1)}
     complete: NDArray[np.bool_] = there & ~np.logical_or.reduce(list(lacks.values()))
     if not complete.any():
         raise TableError(f"all {there.sum()} cases of {name} lack {' or '.join(lacks)}")
     lacking = {what: int((lack & there).sum()) for what, lack in lacks.items()}
     told = [f"{count} of {there.sum()} cases lack {what} and are left out" for what, count in lacking.items() if count]
-    cases = replace(forecast, sites=sites, features=features, outcomes=outcomes, today=today).cases(complete)
+    cases = replace(forecast, sites=sites, features=features, prices=prices, outcomes=outcomes, today=today)
+    cases = cases.cases(complete)
     return cases.noting(*told, *doubts), int(there.sum()) - lacking[values]
 
 
@@ -549,9 +557,25 @@ def _today(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> 
     return numbers if numbers.shape[1] > 1 else numbers[:, 0]
 
 
-def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> pd.DataFrame:
+def _prices(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> pd.DataFrame:
+    """The parameters of the cost of every case, (N, P); NaN where a case has none."""
+    table = _features(layout, forecast, rows, [*dict.fromkeys(layout.prices.values())])
+    for name in layout.prices.values():
+        if name not in table:
+            raise TableError(f"the cost column {name!r} must have one number for all sites of a case")
+    return pd.DataFrame({key: table[name] for key, name in layout.prices.items()})
+
+
+def _require_prices(layout: ForecastLayout, prices: pd.DataFrame) -> None:
+    """Raise unless every case has a price that is not negative."""
+    for key, name in layout.prices.items():
+        if len(odd := prices[key][~(np.isfinite(prices[key]) & (prices[key] >= 0))]):
+            raise TableError(f"the cost column {name!r} must have a number from 0 on in every row, got {odd.iloc[0]:g}")
+
+
+def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows, columns: Sequence[str]) -> pd.DataFrame:
     """Features (N, F), of every site of a case where each is decided by itself, or where they differ."""
-    names, keys, targets = list(layout.features), forecast.index, forecast.targets
+    names, keys, targets = list(columns), forecast.index, forecast.targets
     if rows.sites is None:
         values = rows.values(names, keys)
         return pd.DataFrame(values.repeat(len(targets) if layout.each_site else 1, axis=0), columns=names)
@@ -561,14 +585,14 @@ def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) 
         return pd.DataFrame(values, columns=names)
     by_site = values.reshape(len(keys), len(targets), len(names))
     shared = (by_site == by_site[:, :1]).all((0, 1))
-    columns = {name: by_site[:, 0, place] for place, name in enumerate(names) if shared[place]}
-    columns |= {
+    found = {name: by_site[:, 0, place] for place, name in enumerate(names) if shared[place]}
+    found |= {
         f"{name} {target}": by_site[:, at, place]
         for place, name in enumerate(names)
         for at, target in enumerate(targets)
         if not shared[place]
     }
-    return pd.DataFrame(columns)
+    return pd.DataFrame(found)
 
 
 # Members, their weights and their moments
@@ -631,6 +655,7 @@ def _given(
         sites=cases.sites,
         horizon=cases.horizon,
         features=cases.features,
+        prices=cases.prices,
         outcomes=cases.outcomes,
         today=cases.today,
         notes=tuple(dict.fromkeys((*told, *notes))),

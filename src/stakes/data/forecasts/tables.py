@@ -128,6 +128,7 @@ class ForecastValues:
     unit: str | None = None  # the unit of the values, where a gridded file tells; None otherwise, and in tables
     sites: NDArray[np.str_] | None = None  # the site of each case, (N,), where each is decided by itself
     features: pd.DataFrame | None = None  # what else was known, (N, F)
+    prices: pd.DataFrame | None = None  # parameters of the cost, (N, P)
     outcomes: NDArray[np.float64] | None = None  # what happened, (N, D)
     today: NDArray[np.float64] | None = None  # the action that was taken, (N,), or (N, A) of several parts
     columns: tuple[tuple[str, ...], ...] = ()  # what those of the M members of each target are called, if anything
@@ -151,7 +152,7 @@ class ForecastValues:
     @property
     def _beside(self) -> dict[str, Any]:
         """What is known of each case beside its values."""
-        names = ("times", "issued", "horizon", "sites", "features", "outcomes", "today")
+        names = ("times", "issued", "horizon", "sites", "features", "prices", "outcomes", "today")
         return {name: each for name in names if (each := getattr(self, name)) is not None}
 
     def only(self, targets: Sequence[str]) -> Self:
