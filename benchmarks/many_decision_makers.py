@@ -235,7 +235,7 @@ def summarised(folder: Path) -> dict[str, Any]:
 
 
 def page_table(told: dict[str, Any]) -> list[str]:
-    """The rows of one problem for docs/guides/many_decision_makers.md: bold where the interval leaves out zero."""
+    """The rows of one problem for benchmarks/pages/many_decision_makers.md: bold where the interval leaves out zero."""
 
     def cell(ends: Sequence[float]) -> str:
         text = f"{ends[0]:+.4f} [{ends[1]:+.4f}, {ends[2]:+.4f}]"

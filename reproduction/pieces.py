@@ -24,8 +24,7 @@ from reproduction.runs.folder import METRICS, SETTINGS, STATE
 from reproduction.runs.jobs import Execution
 from reproduction.runs.settings import WEIGHTS
 from reproduction.runs.sweep import run_sweep
-from stakes.cli import exit_code_of
-from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError, exit_code_of
 
 _TRIAL = {"training.epochs": 10, "training.pretraining_epochs": 10, "training.validate_every": 5}
 

@@ -20,8 +20,7 @@ from reproduction.runs.settings import RunSettings, prepare, run_from_plain, tas
 from reproduction.runs.settings_files import read_settings_file, set_dotted
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.tasks import find_task
-from stakes.cli import exit_code_of
-from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError, exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.settings import shown, to_plain
 from stakes.training.execution import stop_on_interrupt

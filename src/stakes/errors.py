@@ -1,7 +1,8 @@
 """The one family of exceptions that `stakes` raises for its users' input, and what many messages are made of."""
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -155,3 +156,35 @@ def short_line(sentence: str) -> str:
     start = " ".join(sentence.split())[: _LONGEST_LINE + 1]
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in start)
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]} ..."
+
+
+def exit_code_of(command: Callable[[], object]) -> int:
+    """Run a command and return 0, 2 for what the user can mend, or 130 for an interruption.
+
+    A fault of stakes itself keeps its traceback.
+    """
+    try:
+        command()
+    except KeyboardInterrupt:
+        return complain("interrupted", 130)
+    except StakesError as error:
+        return complain(str(error), 130 if isinstance(error, InterruptedTraining) else 2)
+    except OSError as error:
+        return complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 2)
+    except (MemoryError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+        return complain("there is not enough memory for these settings", 2)
+    return 0
+
+
+def complain(sentence: str, code: int) -> int:
+    """Say what is wrong in one line, and return the exit code."""
+    sys.stderr.write(f"stakes: {short_line(sentence)}\n")
+    return code
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Torch tells of it in words only, except on a GPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory", "invalid storage", "overflow")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

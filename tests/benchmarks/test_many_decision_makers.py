@@ -35,7 +35,7 @@ def test_seeds_are_trained_and_paired(
 
 
 def test_the_page_shows_what_was_measured() -> None:
-    page = (ROOT / "docs" / "guides" / "many_decision_makers.md").read_text()
+    page = (ROOT / "benchmarks" / "pages" / "many_decision_makers.md").read_text()
     record = json.loads(RESULTS.read_text())
     for told in record["problems"].values():
         for line in study.page_table(told):

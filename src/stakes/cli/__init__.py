@@ -3,13 +3,12 @@
 import logging
 import sys
 import warnings
-from collections.abc import Callable
 from typing import TextIO
 
 from cyclopts import App, CycloptsError, Group
 
 from stakes import __version__
-from stakes.errors import StakesError, StakesWarning, short_line
+from stakes.errors import StakesWarning, complain, exit_code_of
 
 _COMMANDS: dict[Group | None, dict[str, str]] = {
     Group("Forecast and decide", sort_key=1): {
@@ -84,35 +83,3 @@ def _print_warning(
 
 ALARM = 3
 """How `stakes monitor` ends where errors have left what was learned: nothing went wrong, but somebody should look."""
-
-
-def exit_code_of(command: Callable[[], object]) -> int:
-    """Run a command and return 0, 2 for what the user can mend, or 130 for an interruption.
-
-    A fault of stakes itself keeps its traceback.
-    """
-    try:
-        command()
-    except KeyboardInterrupt:
-        return complain("interrupted", 130)
-    except StakesError as error:
-        return complain(str(error), 130 if type(error).__name__ == "InterruptedTraining" else 2)
-    except OSError as error:
-        return complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 2)
-    except (MemoryError, RuntimeError) as error:
-        if not _lacks_memory(error):
-            raise
-        return complain("there is not enough memory for these settings", 2)
-    return 0
-
-
-def complain(sentence: str, code: int) -> int:
-    """Say what is wrong in one line, and return the exit code."""
-    sys.stderr.write(f"stakes: {short_line(sentence)}\n")
-    return code
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """Torch tells of it in words only, except on a GPU."""
-    words = ("out of memory", "can't allocate memory", "not enough memory", "invalid storage", "overflow")
-    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
