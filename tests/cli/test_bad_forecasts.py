@@ -50,15 +50,15 @@ FORECASTS: dict[str, tuple[str, str]] = {
     "nothing_below_the_median": (rows("q50,q90", "1,2"), "on both sides of the median"),
     "one_quantile_among_members": (rows("q50,m1,m2", "1,2,3"), "one column that names a level, 'q50'"),
     "one_end_of_an_interval": (rows("NHITS-lo-80,NHITS", "1,2"), "one column that names a level, 'NHITS-lo-80'"),
-    "quantiles_all_crossing": (rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"), "fall where their levels rise, in"),
+    "quantiles_all_crossing": (rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"), "quantiles that fall"),
     "quantiles_all_missing": (rows("q10,q50,q90", ",2,3", "1,,3"), "all 2 cases of 'given.csv' lack quantiles"),
     "an_infinite_quantile": (rows("q10,q50,q90", "1,2,inf"), "column 'q90' must be finite, got inf in data row 1"),
     "words_among_quantiles": (rows("q10,q50,q90", "1,2,high"), "has text in the column 'q90'"),
     "quantiles_beside_the_outcome": (rows("q10,q50,q90,load", "1,2,3,2"), "'load', which names no level"),
     "members_or_quantiles": (rows("q1,q2,q3", "1,2,3"), "q1 to q3, which may be members or quantiles"),
-    "quantiles_of_two_sites": (rows("n_q10,n_q90,s_q10,s_q90", "1,2,1,2"), "do not say how sites move together"),
+    "quantiles_of_two_sites": (rows("n_q10,n_q90,s_q10,s_q90", "1,2,1,2"), "--dependence PAST"),
     "sites_with_other_levels": (rows("n_q10,n_q90,s_q25,s_q75", "1,2,1,2"), "the same levels for each of n, s"),
-    "sites_with_other_members": (rows("n_m1,n_m2,s_m1", "1,2,3"), "'s_m1', which looks like no member"),
+    "sites_with_other_members": (rows("n_m1,n_m2,s_m1", "1,2,3"), "'s_m1'"),
     "a_time_twice": ("time,q10,q90\n2020-01-01,1,2\n2020-01-01,1,2\n", "has the time 2020-01-01 00:00:00 more"),
     "a_time_missing": ("time,m1,m2\n2020-01-01,1,2\n,1,2\n", "must hold a time in every row, but data row 2 has none"),
     "a_day_that_never_was": ("time,m1,m2\n2020-02-30,1,2\n", "got '2020-02-30' in data row 1"),
@@ -71,7 +71,7 @@ FORECASTS: dict[str, tuple[str, str]] = {
     "a_member_twice": ("time,number,x\n2020-01-01,0,1\n2020-01-01,0,2\n", "has member 0 of case 2020-01-01"),
     "two_models_in_one_table": (
         "unique_id,ds,sample_id,NHITS,TFT\na,2020-01-01,0,1,2\na,2020-01-01,1,1,2\n",
-        "several columns of values, NHITS, TFT; --target says which",
+        "several columns of values, NHITS, TFT; ",
     ),
     "a_hub_without_quantiles": (f"{HUB}US,2020-01-01,pmf,0.5,1\n", "no output_type quantile or sample to read,"),
     "a_hub_with_a_level_of_1.9": (
@@ -167,17 +167,17 @@ PASTS: dict[str, tuple[str, str, str]] = {
     "kelvin_against_celsius": (
         rows(HEAD, *(f"{270 + day % 5},{271 + day % 5},{272 + day % 5},{day % 4}" for day in range(14))),
         "",
-        "forecast around 273 and happens around 1;",
+        "around 273, outcomes around 1;",
     ),
     "megawatts_against_gigawatts": (
         rows(HEAD, *(f"{1000 * (day % 5)},{900 * (day % 5)},{800 * (day % 5)},{day % 4}" for day in range(14))),
         "",
-        "cannot be in the unit of its outcomes",
+        "unit",
     ),
     "past_quantiles_that_fall": (
         rows("q10,q50,q90,y", *("9,5,1,4" for _ in range(14))),
         "--forecast q10,q50,q90",
-        "fall where their levels rise, in 14 of 14 cases",
+        "in 14 of 14 cases",
     ),
     "a_site_that_is_nowhere": (rows(HEAD, *PAST), "--site place", "has no column 'place'"),
 }
@@ -194,8 +194,8 @@ def test_a_past_that_cannot_be_used(name: str) -> None:
 
 OUTCOMES = {
     "outcomes_of_other_years": ("time,y\n1999-01-01,1\n", "forecasts and outcomes never overlap"),
-    "outcomes_by_label": ("case,y\na,1\n", "cases by label, but the forecasts theirs by time"),
-    "outcomes_without_times": ("y\n1\n", "cases by their place, but the forecasts theirs by time"),
+    "outcomes_by_label": ("case,y\na,1\n", "cases by label, "),
+    "outcomes_without_times": ("y\n1\n", "cases by their place, "),
     "two_outcomes_at_one_time": ("time,y\n2020-01-01,1\n2020-01-01,2\n", "must have one 'y' a case"),
     "an_empty_file_of_outcomes": ("", "is empty"),
 }

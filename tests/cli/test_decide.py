@@ -48,7 +48,7 @@ def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
     assert list(found["case"]) == [1, 2]
     assert list(found["quantile_0.5"]) == [5.5, 6.5]  # the cost's total is the sum
     assert list(decided(*words, "--target", "a")["quantile_0.5"]) == [2.5, 3.5]
-    assert "several columns of values, a, b; --target says which" in complaint("decide", *words)
+    assert "several columns of values, a, b; " in complaint("decide", *words)
     assert "has no column 'c'; there are a, b" in complaint("decide", *words, "--target", "a,c")
 
 
@@ -248,8 +248,10 @@ def test_every_time_and_place_of_a_grid_of_members_is_decided() -> None:
     assert list(table.columns[:3]) == ["time", "latitude", "longitude"]
     assert called("decide", *words, "--point", "51,2")[0] == 0
     assert "make a NetCDF file of it" in complaint("decide", "--members", "a.grib2", "--cost", cost)
-    assert "cannot be turned into 'mm'" in complaint("decide", *words[:4], "--unit", "mm")
-    assert "are of NetCDF files" in complaint("decide", "--members", "members.csv", "--cost", COST, "--unit", "degC")
+    assert "cannot be converted to 'mm'" in complaint("decide", *words[:4], "--unit", "mm")
+    assert "--unit are for NetCDF files" in complaint(
+        "decide", "--members", "members.csv", "--cost", COST, "--unit", "degC"
+    )
 
 
 def test_where_no_case_has_an_action_the_reason_is_told_and_the_command_fails() -> None:

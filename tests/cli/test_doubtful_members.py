@@ -63,14 +63,14 @@ def test_members_are_told_by_decide_and_evaluate() -> None:
 
 
 def test_outcomes_are_told_by_evaluate() -> None:
-    unit, code = "cannot be in the unit of its outcomes", "leave the field empty"
+    unit, code = "seems to be in another unit than its outcomes", "leave the field empty"
     happened().to_csv("seen.csv", index=False)
     errors = notes("evaluate", loads(), "--outcomes", "seen.csv")
     assert unit not in errors
     assert code not in errors
     happened(0.001).to_csv("seen.csv", index=False)
     errors = notes("evaluate", loads().head(12), "--outcomes", "seen.csv")
-    assert f"note: the forecast {unit}: b00 is forecast around 6," in errors
+    assert f"note: the forecast {unit}: forecasts of b00 lie around 6," in errors
     seen = happened()
     seen.loc[3, "b04"] = -999
     seen.to_csv("seen.csv", index=False)

@@ -179,7 +179,7 @@ def test_a_file_of_forecasts_beside_outcomes() -> None:
     assert called("recalibrate", "seen.csv", *asked, "--out", "wind", "--quiet")[0] == 0
     assert called("decide", "wind", "f.csv", "--out", "a.csv", "--quiet")[0] == 0
     assert len(pd.read_csv("a.csv")) == 160
-    assert "--outcomes names it" in complaint("evaluate", "wind", "f.csv")
+    assert "--outcomes" in complaint("evaluate", "wind", "f.csv")
     assert called("evaluate", "wind", "f.csv", "--outcomes", "seen.csv", "--quiet")[0] == 0
     assert "--forecast names the new one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
     assert called("monitor", "wind", "seen.csv", "--forecast", "f.csv", "--quiet")[0] == 0
@@ -250,7 +250,7 @@ def test_a_grid_in_another_unit_is_turned_into_that_of_the_past() -> None:
     assert called("decide", "rain", "mm.nc", "--out", "mm.csv")[0] == 0
     code, _, errors = called("decide", "rain", "m.nc", "--out", "m.csv")
     assert code == 0
-    assert "note: the forecasts in 'm.nc' are turned from m into mm, the unit of the past ones" in errors
+    assert "note: the forecasts in 'm.nc' are converted from m to mm" in errors
     np.testing.assert_allclose(pd.read_csv("m.csv")["action"], pd.read_csv("mm.csv")["action"], rtol=1e-9)
 
 

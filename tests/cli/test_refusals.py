@@ -22,7 +22,7 @@ MEMBERS: dict[str, tuple[str | bytes, str]] = {
     "all_missing": ("time,a,b\n2020-01-01,,\n", "all 1 cases of 'some.csv' lack members"),
     "ambiguous_time": ("time,a,b\n01.02.2020,1,2\n", "must hold ISO times"),
     "only_times": ("time\n2020-01-01\n", "has no column of members"),
-    "with_outcomes": ("time,a,obs\n2020-01-01,1,2\n", "looks like no member"),
+    "with_outcomes": ("time,a,obs\n2020-01-01,1,2\n", "'obs'"),
     "number_without_case": ("number,a\n0,1\n1,2\n", "none of the case"),
     "binary": (b"a,b\n\x00\x01\x02", "is no text file"),
     "excel": (b"PK\x03\x04rest", "looks like an Excel or ZIP file"),
@@ -41,8 +41,8 @@ def test_members_that_cannot_be_used(command: str, name: str) -> None:
 OUTCOMES: dict[str, tuple[str, str]] = {
     "another_period": ("time,power\n1999-01-01,0.5\n", "has no outcome for"),
     "several_columns": ("time,north,south\n2020-01-01,0.5,0.6\n", "has no column 'outcome'"),
-    "no_times": ("power\n0.5\n", "cases by their place, but the forecasts theirs by time"),
-    "labels_for_times": ("case,power\na,0.5\n", "cases by label, but the forecasts theirs by time"),
+    "no_times": ("power\n0.5\n", "cases by their place, "),
+    "labels_for_times": ("case,power\na,0.5\n", "cases by label, "),
     "text": ("time,power\n2020-01-01,windy\n", "has no column 'outcome'"),
     "empty": ("", "is empty"),
 }

@@ -19,7 +19,7 @@ def test_samples_as_neuralforecast_has_them(tmp_path: Path) -> None:
     ensemble = read(path)
     assert (ensemble.members.tolist(), ensemble.targets) == ([[[4, 40], [5, 50]]], ("a", "b"))
     assert (ensemble.index.name, ensemble.index[0]) == ("ds", pd.Timestamp("2020-01-01"))
-    assert "2 sites, a, b, are one decision" in ensemble.notes[1]
+    assert "2 sites, a, b, " in ensemble.notes[1]
     each = read(path, sites="each")
     assert each.members[..., 0].tolist() == [[4, 5], [40, 50]]
     one = read(written(tmp_path, "unique_id,ds,sample_id,NHITS\na,7,s1,4\na,7,s0,5\n"))
@@ -33,11 +33,11 @@ def test_quantiles_as_chronos_has_them(tmp_path: Path) -> None:
     assert (len(ensemble.index), ensemble.targets) == (2, ("outcome",))
     assert "3 quantiles, levels 0.1 to 0.9" in ensemble.notes[0]
     assert ensemble.notes[2:] == (
-        "read as coordinates and left out: item_id, target_name",
+        "left out as coordinates: item_id, target_name",
         "left out beside the quantiles: predictions",
     )
     several = written(tmp_path, f"{header}a,2020-01-01,sales,2,1,2,5\nb,2020-01-01,sales,2,10,20,50\n")
-    refuses(TableError, r"has quantiles of 2 sites, a, b: .*--sites each .*--sites a for one", read, several)
+    refuses(TableError, r"has quantiles of 2 sites, a, b; .*--sites each .*--sites a for one", read, several)
     assert read(several, sites=("b",)).targets == ("b",)
     each = read(several, sites="each")
     assert (each.index.names, [site for _, site in each.index]) == (["timestamp", "site"], ["a", "b"])
@@ -65,7 +65,7 @@ def test_samples_of_a_hub_keep_their_identity_across_sites(tmp_path: Path) -> No
     ensemble = read(written(tmp_path, HUB + hub("sample", *cells)))
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]]]
     both = written(tmp_path, HUB + hub("sample", *cells) + hub("quantile", ("06", "2020-01-02", 0.1, 1)))
-    refuses(TableError, "has quantiles and samples; --read-as quantiles or --read-as members says", read, both)
+    refuses(TableError, "--read-as quantiles or --read-as members", read, both)
     assert read(both, read_as="members").members.tolist() == [[[1, 10], [2, 20]]]
 
 
@@ -78,7 +78,10 @@ def test_cases_of_a_hub_without_dates_are_horizons(tmp_path: Path) -> None:
 def test_a_column_of_levels(tmp_path: Path) -> None:
     ensemble = read(written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2))))
     assert ensemble.notes[0] == "1 cases of 2 quantiles, levels 0.2 to 0.9, targets load"
-    assert ensemble.notes[1] == "read as quantiles, with lines between the levels and exponential tails beyond"
+    assert (
+        ensemble.notes[1]
+        == "read as quantiles, interpolated linearly between the levels, with exponential tails beyond"
+    )
 
 
 def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def test_dimensions_of_members(tmp_path: Path, dimension: str) -> None:
 
 def test_any_other_dimension_by_its_name(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"power": (("time", "draw"), VALUES)})
-    refuses(TableError, r"it holds power \(time, draw\); --member-dimension says", read, path)
+    refuses(TableError, r"it holds power \(time, draw\); .*--member-dimension", read, path)
     assert read(path, member_dimension="draw").members[..., 0].tolist() == VALUES.tolist()
     both = netcdf(tmp_path, {"power": (("number", "sample"), VALUES)})
-    refuses(TableError, "has the dimensions number, sample; --member-dimension says which", read, both)
+    refuses(TableError, "has the dimensions number, sample; .*--member-dimension", read, both)
     assert read(both, member_dimension="sample").members[..., 0].tolist() == VALUES.tolist()
 
 
@@ -90,7 +90,7 @@ def test_zarr_stores(tmp_path: Path) -> None:
 def test_tables_have_no_dimensions(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("time,m1,m2\n2020-01-01,1,2\n")
     for options in ({"member_dimension": "number"}, {"point": ((50.0, 0.0),)}):
-        refuses(TableError, r"are of NetCDF files, but .*a.csv' is a table", read, tmp_path / "a.csv", **options)
+        refuses(TableError, r"NetCDF files, but .*a.csv' is a table", read, tmp_path / "a.csv", **options)
 
 
 HOURS = {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "hour": ["h00", "h01", "h02"]}
@@ -106,7 +106,7 @@ def test_any_dimension_may_be_that_of_the_parts(tmp_path: Path) -> None:
     path = hourly(tmp_path)
     own = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, parts=3)
     for cost in (RAMP, own):
-        refused = r"'hour' besides 'time', .*: --site hour makes it .*, --sites each decides"
+        refused = r"'hour' besides 'time', .*; --site hour .*, --sites each decides"
         refuses(TableError, refused, read, path, cost=cost)
     assert read(path, cost=own, site="hour").members.shape == (2, 4, 3)
     parts = read(path, cost=RAMP, site="hour")
@@ -114,7 +114,7 @@ def test_any_dimension_may_be_that_of_the_parts(tmp_path: Path) -> None:
     assert parts.members.shape == (2, 4, 3)
     each = read(path, cost=RAMP, sites="each")
     assert each.members.shape == (6, 4, 1)
-    assert "--site hour makes one decision about all along hour" in each.notes[1]
+    assert "--site hour" in each.notes[1]
     assert read(path, cost=ShortfallCost(5.0)).members.shape == (6, 4, 1)
     refuses(TableError, "'load'", read, path, site="hours")
     twice = netcdf(tmp_path, {"load": (("number", "hour"), VALUES)}, {"hour": ["a", "b", "a"]})
@@ -134,7 +134,7 @@ def test_several_variables_are_the_parts(tmp_path: Path) -> None:
         "h00,h02": "has no variable 'h00,h02'",
     }.items():
         refuses(TableError, message, read, path, variable=names)
-    refuses(TableError, "--variable names one, or those that one decision is about, as in h00,h01", read, path)
+    refuses(TableError, "--variable.* h00,h01", read, path)
 
 
 def test_points_and_variables_keep_the_order_in_which_they_are_named(tmp_path: Path) -> None:

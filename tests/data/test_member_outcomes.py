@@ -47,7 +47,7 @@ def test_outcomes_without_labels_are_matched_by_row(tmp_path: Path) -> None:
         assert given.index.tolist() == [0, 2]
         assert given.outcomes[:, 0].tolist() == [1, 3]
     for count in (3, 5):
-        with pytest.raises(TableError, match=f"has {count} rows, but the forecasts 4; without times"):
+        with pytest.raises(TableError, match=f"has {count} rows, .* 4;"):
             read(rows, written(tmp_path, "y\n" + "1\n" * count))
 
 
@@ -63,7 +63,7 @@ REFUSED = {
     "label twice": ("time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n", {}, "00:00:00 has both 1 and 3"),
     "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", {}, "'outcome' must hold numbers, got 'x' in data row 1"),
     "a case without a row": ("time,y\n2020-01-01,1\n", {}, "no outcome for 2020-01-02 00:00:00, a case of the"),
-    "labels for times": ("case,y\na,1\n", {}, "cases by label, but the forecasts theirs by time"),
+    "labels for times": ("case,y\na,1\n", {}, "cases by label, .*by time"),
     "too many": ("time,y,z\n2020-01-01,1,2\n", {"outcomes": ("y", "z")}, "an outcome for each target .* got 2: y, z"),
     "no row of the site": ("site,time,y\nnorth,2020-01-01,1\neast,2020-01-02,2\n", {}, "no outcome of site 'outcome'"),
     "two columns of sites": (f"site,time,power,load\n{ROWS}", {}, "beside that of sites, got power, load"),
@@ -101,7 +101,7 @@ def test_outcomes_of_other_names_are_taken_in_order_only_where_the_user_has_give
     refuses(TableError, "must have the names of the", judged, tmp_path, content, "h0", "h1", outcomes=("y", "x"))
     given = judged(tmp_path, content, "h0", "h1", outcomes=("y", "x"), sites=("h0", "h1"))
     np.testing.assert_array_equal(given.outcomes, [[4, 3], [2, 1]])
-    told = "names do not tell which outcome belongs to which forecast: taken in order, y of h0, x of h1"
+    told = "outcomes do not have the names of forecasts and are matched in order: y of h0, x of h1"
     assert told in given.notes
 
 

@@ -88,14 +88,14 @@ def test_coordinates_are_no_members(tmp_path: Path, names: tuple[str, str]) -> N
     path = written(tmp_path, f"time,lead,{','.join(names)},Station_ID\n2020-01-01,24,1,2,EDDF\n")
     ensemble = read(path)
     assert ensemble.members[..., 0].tolist() == [[1, 2]]
-    assert ensemble.notes[1] == "read as coordinates and left out: lead, Station_ID"
+    assert ensemble.notes[1] == "left out as coordinates: lead, Station_ID"
 
 
 def test_coordinates_are_no_targets_unless_there_is_nothing_else(tmp_path: Path) -> None:
     rows = "".join(f"2020-01-01,{number},52,5,{number}.5\n" for number in range(3))
     ensemble = read(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
     assert (ensemble.targets, ensemble.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
-    assert ensemble.notes[1] == "read as coordinates and left out: latitude, longitude"
+    assert ensemble.notes[1] == "left out as coordinates: latitude, longitude"
     level = read(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
     assert (level.targets, level.members[0, :, 0].tolist()) == (("level",), [3, 4])
     chosen = read(tmp_path / "a.csv", outcomes=("level",))
@@ -136,11 +136,11 @@ def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
 
 
 MEMBERS: dict[str, tuple[str, str]] = {
-    "text column": ("time,place,a\n2020-01-01,Rome,5\n", "has text in the column 'place'; columns of members hold"),
+    "text column": ("time,place,a\n2020-01-01,Rome,5\n", "has text in the column 'place'"),
     "long without target": ("number,time\n0,2020-01-01\n", "has no column of numbers besides 'number' and 'time'"),
     "outcome under another name": ("time,power,m1,m2,m3\n2020-01-01,9,1,2,3\n", "has the column 'power', which"),
     "outcome between members": ("time,0,power,1,mean\n2020-01-01,1,9,2,3\n", "has the columns 'power', 'mean',"),
-    "two ensembles": ("time,u1,u2,u3,v1,v2\n2020-01-01,1,2,3,4,5\n", "has the columns 'v1', 'v2', which look"),
+    "two ensembles": ("time,u1,u2,u3,v1,v2\n2020-01-01,1,2,3,4,5\n", "has the columns 'v1', 'v2', which"),
     "member without number": (ONE_TARGET + ",2020-01-03,5\n", "must have a member in the column 'number' of every row"),
     "case without label": ("case,a\nx,1\n,2\n", "column 'case' must hold a label in every row, but data row 2"),
 }
@@ -172,7 +172,7 @@ def test_datasets_that_are_no_members(
 
 def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"a": (("time", "number"), ONES)})
-    refuses(TableError, "is a NetCDF file", read, path, columns=("a",))
+    refuses(TableError, "columns must be left out", read, path, columns=("a",))
 
 
 QUANTILES = "time,q10,q50,q90\n2020-01-01,1,2,5\n2020-01-02,2,4,8\n"
@@ -186,12 +186,12 @@ def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ensemble.weights, weights)
     assert ensemble.notes == (
         "2 cases of 3 quantiles, levels 0.1 to 0.9, targets outcome",
-        "read as quantiles, with lines between the levels and exponential tails beyond; --read-as members takes the "
-        "columns as members that count alike",
+        "read as quantiles, interpolated linearly between the levels, with exponential tails beyond; "
+        "--read-as members reads the columns as members of equal weight",
     )
     flat = read(tmp_path / "a.csv", read_as="quantiles", tails="flat")
     assert (flat.members.min(), flat.members.max()) == (1, 8)
-    assert flat.notes[1] == "read as quantiles, with lines between the levels and nothing beyond"
+    assert flat.notes[1] == "read as quantiles, interpolated linearly between the levels, with nothing beyond"
     members = read(tmp_path / "a.csv", read_as="members")
     assert (members.members[0, :, 0].tolist(), members.weights) == ([1, 2, 5], None)
     np.testing.assert_array_equal(members.equal_members, members.members)
@@ -226,7 +226,7 @@ def test_what_is_told_of_quantiles(tmp_path: Path) -> None:
         "left out beside the quantiles: mean",
         "1 of 3 cases lack quantiles and are left out",
         "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
-        "there is no median: between 0.4 and 0.9 the quantiles are on a line",
+        "there is no median: quantiles between 0.4 and 0.9 are interpolated linearly",
     )
 
 
@@ -237,7 +237,7 @@ def test_sites_in_the_names_of_members(tmp_path: Path) -> None:
     ensemble = read(written(tmp_path, SITES))
     assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
     assert ensemble.targets == ("north", "west")
-    assert "2 sites, north, west, are one decision about all of them" in ensemble.notes[1]
+    assert "2 sites, north, west, " in ensemble.notes[1]
     west = read(tmp_path / "a.csv", sites=("west",))
     assert (west.members[..., 0].tolist(), west.targets) == ([[10, 20], [30, 40]], ("west",))
     each = read(tmp_path / "a.csv", sites="each")
@@ -249,7 +249,7 @@ def test_sites_in_the_names_of_members(tmp_path: Path) -> None:
 
 def test_quantiles_of_several_sites(tmp_path: Path) -> None:
     path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
-    refuses(TableError, r"they do not say how sites move together, .*--sites each decides for each", read, path)
+    refuses(TableError, r"2 sites, north, west; .*--sites each decides for each", read, path)
     each = read(path, sites="each")
     assert [name for _, name in each.index] == ["north", "west"]
     assert each.notes[0] == "2 cases of 2 quantiles, levels 0.1 to 0.9, targets outcome"

@@ -145,7 +145,7 @@ def test_quantiles_that_cross_and_have_no_median(client: httpx.Client) -> None:
     answer = asked(client, "/v1/decide", members=[[1, 3, 2], [1, 2, 3]], member_levels=[0.1, 0.2, 0.9])
     assert answer["notes"] == [
         "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
-        "there is no median: between 0.2 and 0.9 the quantiles are on a line",
+        "there is no median: quantiles between 0.2 and 0.9 are interpolated linearly",
         "No member of outcome lies below 0, as the cost says (outcome_bounds).",
     ]
 

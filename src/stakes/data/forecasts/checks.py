@@ -27,8 +27,10 @@ _HUGE, _ABSURD = (
 def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: Floats, name: str) -> tuple[str, ...]:
     """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them."""
     return tuple(
-        f"{name} has {number_text(value)} in {column!r}, {_rows(cells, value)}, beyond all other outcomes and "
-        "forecasts; it is used as it is: if it marks a missing value, leave the field empty"
+        (
+            f"{name} has {number_text(value)} in {column!r}, {_rows(cells, value)}, beyond all other outcomes and "
+            "forecasts, and is used as given; if it marks a missing value, leave the field empty"
+        )
         for value in _doubted(outcomes, forecasts)
     )
 
@@ -131,8 +133,8 @@ def in_unit(values: Values, given: str, wanted: str) -> Values:
             (factor, offset), (other_factor, other_offset) = units[from_unit], units[to_unit]
             return cast(Values, (cast(Any, values) * factor + offset - other_offset) / other_factor)
     known = next((units for units in _KINDS.values() if from_unit in units), None)
-    hint = f"; from {given} there is {listed([*known])}" if known else ""
-    raise TableError(f"values in {given!r} cannot be turned into {wanted!r}{hint}")
+    hint = f"; {given} converts to {listed([*known])}" if known else ""
+    raise TableError(f"values in {given!r} cannot be converted to {wanted!r}{hint}")
 
 
 _LEAST_CASES = 10  # to tell units apart
@@ -158,8 +160,9 @@ def require_one_unit(members: Floats, name: str) -> None:
     if len(odd):
         member, target = odd[0]
         raise TableError(
-            f"{name} has a member that cannot be in the unit of the others: member {member + 1} lies around "
-            f"{_text(medians[member, target])}, the others around {_text(centre[target])}; give all in one unit"
+            f"{name} has a member in another unit than the others: member {member + 1} lies around "
+            f"{_text(medians[member, target])}, the others around {_text(centre[target])}; give all members in one "
+            "unit"
         )
 
 
@@ -175,8 +178,10 @@ def unit_of_outcomes_doubts(forecast: ForecastValues, outcomes: Floats, name: st
     unlike = _unlike(medians, _deviations(means), seen, _deviations(outcomes))
     odd = np.flatnonzero(unlike & ((len(members) >= _MANY_CASES) | _of_another_size(medians, seen)))
     return tuple(
-        f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
-        f"{_text(medians[place])} and happens around {_text(seen[place])}; give both in one unit"
+        (
+            f"{name} seems to be in another unit than its outcomes: forecasts of {targets[place]} lie around "
+            f"{_text(medians[place])}, outcomes around {_text(seen[place])}; give both in one unit"
+        )
         for place in odd[:1]
     )
 
@@ -234,9 +239,9 @@ def in_learned_unit(learned: LearnedForecasts, forecast: ForecastValues, name: s
     if learned.unit is None or forecast.unit == learned.unit:
         return forecast
     if forecast.unit is None:
-        note = f"{name} does not say its unit and is taken to be in {learned.unit}, as the past forecasts"
+        note = f"{name} states no unit; {learned.unit} is assumed, the unit of the past forecasts"
         return forecast.noting(note)
-    note = f"the forecasts in {name} are turned from {forecast.unit} into {learned.unit}, the unit of the past ones"
+    note = f"the forecasts in {name} are converted from {forecast.unit} to {learned.unit}, the unit of the past ones"
     values = in_unit(forecast.values, forecast.unit, learned.unit)
     return replace(forecast, values=values, unit=learned.unit).noting(note)
 
@@ -246,15 +251,14 @@ def unlike_learned(learned: LearnedForecasts, forecast: ForecastValues) -> tuple
     doubts = []
     if (count := forecast.values.shape[1]) != learned.count:
         doubts.append(
-            f"each forecast has {count} members, and the past ones had {learned.count}: the correction was learned for "
-            f"{learned.count}"
+            f"each forecast has {count} members, but the correction was learned from forecasts of {learned.count}"
         )
     sizes = {target: _sizes(forecast.values[..., place]) for place, target in enumerate(forecast.targets)}
     strange = {target: told for target in sizes if (told := _other_size(learned, target, sizes[target]))}
     if strange:
         of_targets = f" of {names_text([*strange])}" if len(forecast.targets) > 1 else ""
         of_first = f", those of {next(iter(strange))}" if len(strange) > 1 else ""
-        doubts.append(f"forecasts{of_targets}{of_first} {next(iter(strange.values()))}: another unit?")
+        doubts.append(f"forecasts{of_targets}{of_first} {next(iter(strange.values()))}; check their unit")
     return tuple(doubts)
 
 
@@ -291,7 +295,7 @@ def forecast_checks(forecast: ForecastValues, name: str, may_be_quantiles: bool)
     if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):
         notes.append(
             "the members of every case ascend, as quantiles do; if they are quantiles, name the columns by their "
-            "levels, such as q10 and q50, and if they are members, --read-as members says so"
+            "levels, such as q10 and q50; if they are members, give --read-as members"
         )
     return tuple(notes)
 
@@ -320,8 +324,8 @@ def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
         cases = cases_text(forecast.index, (values == value).any(1))
         what = "members" if forecast.levels is None else "quantiles"
         notes.append(
-            f"{name} has {number_text(value)} among the {what} of {target!r}, {cases}, far "
-            "beyond all others; it is used as it is: if it marks a missing value, leave the field empty"
+            f"{name} has {number_text(value)} among the {what} of {target!r}, {cases}, far beyond all others, and it "
+            "is used as given; if it marks a missing value, leave the field empty"
         )
     return tuple(notes)
 
@@ -337,7 +341,7 @@ def _unit_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
         others = np.delete(sizes, place)
         if all(_is_odd(every[place], np.delete(every, place)) for every in (sizes, spreads)):
             size, low, high = (number_text(float(f"{each:.3g}")) for each in (sizes[place], others.min(), others.max()))
-            return (f"{name} has {target} around {size}, and all other targets around {low} to {high}: another unit?",)
+            return (f"{name} has {target} around {size}, and all other targets around {low} to {high}; check its unit",)
     return ()
 
 

@@ -94,7 +94,7 @@ def _counted(first: str, last: str, columns: Sequence[str]) -> list[str] | None:
         before, after = (between[place][1] for place in (widest, widest + 1))
         halves = (one if one == other else f"{one}:{other}" for one, other in ((first, before), (after, last)))
         raise TableError(
-            f"columns {first}:{last} do not count up evenly, {before} is followed by {after}; if that is meant, write "
+            f"columns {first}:{last} do not count up evenly: {after} follows {before}; if that is intended, write "
             + ",".join(halves)
         )
     return [column for _, column in between]
@@ -124,7 +124,7 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
     if not left_out or len(left_out) == len(columns):
         return list(columns), ()
     kept = [column for column in columns if column.lower() not in _COORDINATES]
-    return kept, (f"read as coordinates and left out: {listed(left_out)}",)
+    return kept, (f"left out as coordinates: {listed(left_out)}",)
 
 
 def member_columns(columns: Sequence[str], name: str) -> list[str]:
@@ -139,10 +139,10 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
     members = [column for column in alike if column.lower() not in no_members]
     unlike = set(columns) - set(members)
     if others := [column for column in columns if column in unlike]:
-        which = ("columns", "look") if len(others) > 1 else ("column", "looks")
+        which = ("columns", "do") if len(others) > 1 else ("column", "does")
         raise TableError(
-            f"{name} has the {which[0]} {listed([*map(repr, others)])}, which {which[1]} like no member; outcomes are "
-            f"another file, and --columns says which are members{such_as(members, columns)}"
+            f"{name} has the {which[0]} {listed([*map(repr, others)])}, which {which[1]} not look like a member; give "
+            f"outcomes in a file of their own, or name the members with --columns{such_as(members, columns)}"
         )
     return members
 
@@ -155,8 +155,8 @@ def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> l
         return list(wanted)
     if len(values) > 1:
         raise TableError(
-            f"{name} has several columns of values, {listed(values)}; --target says which are meant, one or several "
-            f"that belong together, as in --target {values[-1]}"
+            f"{name} has several columns of values, {listed(values)}; name one with --target, or several that belong "
+            f"together, as in --target {values[-1]}"
         )
     return list(values)
 
@@ -209,7 +209,7 @@ def require_same_members(columns: Sequence[str], name: str) -> None:
                 odd = f"no {lacking[0]}" if lacking else f"{next(key for key in members if key not in usual)} besides"
                 raise TableError(
                     f"{name} must have the same members of each site, got {len(members)} of {site}, which has {odd}, "
-                    f"and {len(usual)} of {names_text(alike)}; --columns says which columns are members"
+                    f"and {len(usual)} of {names_text(alike)}; name the columns of members with --columns"
                 )
 
 
@@ -312,8 +312,8 @@ def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
         named = [each.column for each in quantiles]
         columns = f"{named[0]} to {named[-1]}" if len(named) > 2 else listed(named)
         raise TableError(
-            f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "
-            "--read-as quantiles says which"
+            f"{name} has the columns {columns}, which may be members or quantiles; give --read-as members or "
+            "--read-as quantiles"
         )
 
 
@@ -420,8 +420,8 @@ def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen:
             return _quantile_columns(columns, quantiles, name)
         if (lone := lone_quantile(columns)) is not None and len(columns) > 1:
             raise TableError(
-                f"{name} has one column that names a level, {lone!r}, and quantiles are two or more; --columns says "
-                "which columns are meant, and --read-as members takes them as members"
+                f"{name} has one column that names a level, {lone!r}, but quantiles need two or more; name the "
+                "columns with --columns, or give --read-as members"
             )
     if sites := member_sites(columns):
         return ForecastColumns(sites)
@@ -444,7 +444,7 @@ def _names_told(members: Sequence[str]) -> tuple[str, ...]:
         return ()
     if max(map(len, members)) <= _SHORT_NAME:
         return ()
-    return (f"the columns {listed(members)} are members of one forecast; --read-as points takes each as a site's",)
+    return (f"the columns {listed(members)} are members of one forecast; give --read-as points if each is a site",)
 
 
 def _quantile_columns(columns: Sequence[str], quantiles: Sequence[NamedQuantile], name: str) -> ForecastColumns:
@@ -456,8 +456,8 @@ def _quantile_columns(columns: Sequence[str], quantiles: Sequence[NamedQuantile]
     if unlike := [column for column in others if column not in points]:
         which = ("columns", "name") if len(unlike) > 1 else ("column", "names")
         raise TableError(
-            f"{name} has the {which[0]} {listed([*map(repr, unlike)])}, which {which[1]} no level of a quantile; "
-            f"outcomes are another file, and --columns says which are quantiles{such_as([*named], columns)}"
+            f"{name} has the {which[0]} {listed([*map(repr, unlike)])}, which {which[1]} no level of a quantile; give "
+            f"outcomes in a file of their own, or name the quantiles with --columns{such_as([*named], columns)}"
         )
     of_target: dict[str, list[str]] = {}
     levels: set[tuple[float, ...]] = set()
@@ -468,7 +468,7 @@ def _quantile_columns(columns: Sequence[str], quantiles: Sequence[NamedQuantile]
     if len(levels) > 1 or (len(prefixes) > 1 and "" in prefixes):
         named_so = listed([prefix or "the columns without a site" for prefix in prefixes])
         raise TableError(
-            f"{name} must have the same levels for each of {named_so}; --columns says which columns are quantiles"
+            f"{name} must have the same levels for each of {named_so}; name the columns of quantiles with --columns"
         )
     notes = (f"left out beside the quantiles: {listed(points)}",) if points else ()
     return ForecastColumns(of_target, levels.pop(), notes)

@@ -94,8 +94,8 @@ def require_parts(array: "DataArray", number: str, name: str, cost: object) -> N
         if array.sizes[dim] > 1 and (always_many or _parts_of(cost, array.sizes[dim]) not in (None, alone)):
             raise TableError(
                 f"variable {array.name!r} of {name} has the dimension {dim!r} besides {dims[0]!r}, and this cost "
-                f"decides about many parts together: --site {dim} makes it that of the parts, --sites each decides "
-                "for each by itself"
+                f"takes a vector action; --site {dim} makes it the dimension of its parts, --sites each decides for "
+                "each label separately"
             )
 
 
@@ -120,9 +120,7 @@ def _site_names(array: "DataArray", site: str, plain: bool, name: str) -> list[s
 def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
     given = _own_unit(array)
     if given is None:
-        raise TableError(
-            f"variable {array.name!r} of {name} does not say its unit, so it cannot be turned into {unit!r}"
-        )
+        raise TableError(f"variable {array.name!r} of {name} states no unit, so it cannot be converted to {unit!r}")
     return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit, turned_from=given)
 
 
@@ -136,13 +134,13 @@ def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
     """Notes about the unit, and about cases of several dimensions."""
     unit, turned_from, notes = _own_unit(array), array.attrs.get("turned_from"), []
     if turned_from is not None:
-        notes.append(f"{array.name} is turned from {turned_from} into {unit}")
+        notes.append(f"{array.name} is converted from {turned_from} to {unit}")
     elif unit is not None:
-        hint = "; --unit degC turns it into degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
+        hint = "; --unit degC converts it to degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
         notes.append(f"{array.name} is in {unit}, as the file says{hint}")
     if len(cases) > 1:
         every = " and ".join(cases)
-        flags = f"--site {cases[-1]} makes one decision about all along {cases[-1]}"
+        flags = f"--site {cases[-1]} makes one decision for all of {cases[-1]}"
         if set(cases) & {*_LATITUDE, *_LONGITUDE}:
             flags = "--point LATITUDE,LONGITUDE chooses points of a grid"
         notes.append(f"there is a case for every {every}; {flags}")
@@ -165,13 +163,13 @@ def _forecast_variable(
     if not suited:
         there = ", ".join(f"{key} ({', '.join(map(str, array.dims))})" for key, array in numeric.items())
         raise TableError(
-            f"{name} has no variable with the dimension {dimensions[0]!r}; it holds {there or 'none'}; "
-            "--member-dimension says which dimension the members have"
+            f"{name} has no variable with the dimension {dimensions[0]!r}; it holds {there or 'none'}; name the "
+            "dimension of the members with --member-dimension"
         )
     if wanted is None and len(suited) > 1:
         raise TableError(
-            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; --variable names "
-            f"one, or those that one decision is about, as in {','.join(suited[:2])}"
+            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; name one with "
+            f"--variable, or all that one decision is about, as in {','.join(suited[:2])}"
         )
     return numeric[wanted or suited[0]]
 
@@ -191,8 +189,8 @@ def _only_known(array: "DataArray", name: str) -> str:
     known = [str(dim) for dim in array.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
     if len(known) > 1:
         raise TableError(
-            f"variable {array.name!r} of {name} has the dimensions {listed(known)}; --member-dimension says which is "
-            "that of the members"
+            f"variable {array.name!r} of {name} has the dimensions {listed(known)}; name that of the members with "
+            "--member-dimension"
         )
     return known[0]
 

@@ -60,7 +60,7 @@ def checked_levels(levels: Sequence[float]) -> list[float]:
             raise SettingError(f"levels must lie between 0 and 1, got {number_text(level)}")
     for level, following in pairwise(ordered):
         if level == following:
-            raise SettingError(f"levels must be there once each, got {number_text(level)} twice")
+            raise SettingError(f"levels must be unique, got {number_text(level)} twice")
     if not ordered or not ordered[0] < 0.5 < ordered[-1]:
         raise SettingError(
             f"levels must lie on both sides of the median, or half of the forecast would be a guess, got "
@@ -79,8 +79,8 @@ def uncrossed(quantiles: Floats, name: str) -> tuple[Floats, tuple[str, ...]]:
         return quantiles, ()
     if 2 * count > len(quantiles) and (np.diff(quantiles[crossing]).mean() < 0):
         raise TableError(
-            f"{name} has quantiles that fall where their levels rise, in {count} of {len(quantiles)} cases; levels are "
-            "probabilities to stay below: where P90 is exceeded with 90 %, its column is q10"
+            f"{name} has quantiles that fall as their levels rise, in {count} of {len(quantiles)} cases; a level is "
+            "the probability of an outcome below the quantile, so a P90 that is exceeded with 90 % probability is q10"
         )
     ordered = np.sort(quantiles, axis=1)
     worst = number_text(float(np.abs(ordered - quantiles).max()))
@@ -176,7 +176,7 @@ def weighted_quantiles(
     if 0.5 not in levels:
         low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
         apart = f"between {number_text(low)} and {number_text(high)}"
-        notes += (f"there is no median: {apart} the quantiles are on a line",)
+        notes += (f"there is no median: quantiles {apart} are interpolated linearly",)
     notes += known.sentences([target]) if known is not None else ()
     return WeightedQuantiles(within(members, known), weights, notes)
 

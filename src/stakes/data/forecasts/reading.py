@@ -53,10 +53,10 @@ from stakes.errors import SettingError, StakesError, TableError, did_you_mean, l
 from stakes.text import label_numbers, number_text
 
 Floats = NDArray[np.float64]
-_OR_MEMBERS = "; --read-as members takes the columns as members that count alike"
+_OR_MEMBERS = "; --read-as members reads the columns as members of equal weight"
 _EACH_ALONE = (
-    "quantiles do not say how targets vary together: the decision does not need to know, as its cost adds up over "
-    "targets; scores of all targets at once assume that they rise and fall together"
+    "quantiles do not say how targets vary together; decisions do not depend on that, because the cost is a sum over "
+    "targets, but scores of all targets at once assume that they rise and fall together"
 )
 
 
@@ -101,7 +101,7 @@ def read_members(
     if forecast.levels is not None:
         beyond = "exponential tails beyond" if layout.tails == "exponential" else "nothing beyond"
         hint = _OR_MEMBERS if forecast.named else ""
-        told.append(f"read as quantiles, with lines between the levels and {beyond}{hint}")
+        told.append(f"read as quantiles, interpolated linearly between the levels, with {beyond}{hint}")
     told += cases.notes
     if cases.outcomes is not None:
         told += unit_of_outcomes_doubts(cases, cases.outcomes, "the forecast")
@@ -157,9 +157,11 @@ def read_new(
 ) -> ForecastSet:
     """New forecasts, as those of the past were read, in the order of issue."""
     if judged and layout.own_file and outcomes is None:
-        raise SettingError("the forecasts have a file of their own, and their outcomes another: --outcomes names it")
+        raise SettingError("the forecasts are in a file of their own; name the file of outcomes with --outcomes")
     if outcomes is not None and not layout.own_file:
-        raise SettingError(f"forecasts and outcomes share a table here, got {str(outcomes)!r} for the outcomes besides")
+        raise SettingError(
+            f"outcomes must be left out where forecasts and outcomes share a table, got {str(outcomes)!r}"
+        )
     source = _opened(forecasts, layout, csv)
     if not judged:
         return _new(layout, source)
@@ -208,7 +210,7 @@ def _forecast(
         forecast, rows = _in_grid(layout, source, seen, cost), None
     else:
         if layout.member_dimension is not None or layout.point or layout.unit is not None:
-            raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
+            raise TableError(f"--member-dimension, --point and --unit are for NetCDF files, but {name} is a table")
         table = of_target(table, name, layout.variable)
         alike = 1 < len(layout.columns) == len(layout.outcomes)  # a point forecast of each outcome
         read_as = "points" if layout.read_as == "auto" and alike else layout.read_as
@@ -243,7 +245,7 @@ def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: ob
     )
     for role, given in (roles | {"issued": layout.issued, "lead": [*layout.runs]}).items():
         if given:
-            raise TableError(f"{role} are columns of a table, but {name} is a NetCDF file or like one, got {given}")
+            raise TableError(f"{role} must be left out for a gridded file, {name}, got {given}")
     elsewhere = layout.learned is not None or (
         seen is not None and seen.table is not None and layout.site in seen.table.columns
     )
@@ -266,9 +268,9 @@ def _require_one_place(forecast: ForecastValues, name: str) -> None:
     if pd.MultiIndex.from_arrays([forecast.times, runs]).duplicated().any():
         levels = listed([str(level) for level in forecast.index.names])
         raise TableError(
-            f"{name} has forecasts for every {levels}, and nothing says which place outcomes are of; --point "
-            f"LATITUDE,LONGITUDE takes the nearest, several are sites; --site {forecast.index.names[-1]} takes all "
-            "along it as sites, or hours"
+            f"{name} has forecasts for every {levels}, but the place of the outcomes is unknown; give --point "
+            f"LATITUDE,LONGITUDE, once for each site, or --site {forecast.index.names[-1]} if outcomes are of all of "
+            "it"
         )
 
 
@@ -278,7 +280,9 @@ def _of_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> 
     if layout.each_site:
         for target in forecast.targets if known else ():
             if target not in known:
-                raise TableError(f"{name} has the site {target!r}, which is unknown; there are {listed(known)}")
+                raise TableError(
+                    f"{name} has the site {target!r}, which the past forecasts lack; they have {listed(known)}"
+                )
         return forecast.only([target for target in known if target in forecast.targets]) if known else forecast
     wanted = known or (() if isinstance(layout.sites, str) else layout.sites)
     for target in wanted:
@@ -300,14 +304,14 @@ def _of_one_decision(layout: ForecastLayout, forecast: ForecastValues, name: str
         return forecast.noting(_EACH_ALONE)
     if forecast.levels is not None:
         raise TableError(
-            f"{name} has quantiles of {len(forecast.targets)} sites, {listed(forecast.targets)}: they do not say how "
-            "sites move together, which one decision about all of them depends on, as members that belong together do; "
-            "--dependence PAST of `stakes decide` puts them together as past errors went, "
-            f"--sites each decides for each by itself, --sites {forecast.targets[0]} for one"
+            f"{name} has quantiles of {len(forecast.targets)} sites, {listed(forecast.targets)}; quantiles do not say "
+            "how sites vary together, on which one decision about all of them depends: --dependence PAST of `stakes "
+            "decide` joins them by past errors, --sites each decides for each separately, --sites "
+            f"{forecast.targets[0]} for one"
         )
     note = (
-        f"{len(forecast.targets)} sites, {names_text(forecast.targets)}, are one decision about all of them, and a "
-        "member of one site belongs to the same member of the others; --sites each decides for each by itself"
+        f"{len(forecast.targets)} sites, {names_text(forecast.targets)}, share one decision, and member 1 of one site "
+        "belongs to member 1 of the others; --sites each decides for each separately"
     )
     return forecast.noting(note) if forecast.sited else forecast
 
@@ -344,7 +348,9 @@ def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[Fore
         )
     ahead = _known_as(AHEAD_COLUMNS, free)
     hint = f", as --lead {ahead} does if {ahead} is in hours" if ahead else ""
-    return named, (f"the lead time is unknown, so errors are assumed to be known at once; --lead HOURS sets it{hint}",)
+    return named, (
+        f"the lead time is unknown, so errors are assumed to be known at once; set it with --lead HOURS{hint}",
+    )
 
 
 def _known_as(names: Sequence[str], columns: Sequence[str]) -> str | None:
@@ -434,7 +440,7 @@ def _named_outcomes(
     require_columns(rows.table, named, rows.name)
     if 1 == len(forecast.targets) < len(named) and len(layout.columns) > 1:
         raise TableError(
-            f"a forecast of each outcome is as many columns as there are outcomes, got {len(layout.columns)}, "
+            f"columns must be as many as there are outcomes, one forecast each, got {len(layout.columns)}, "
             f"{names_text(layout.columns)}, for {len(named)}, {names_text(named)}"
         )
     if rows.sites is None:
@@ -465,8 +471,7 @@ def _found_outcomes(targets: Sequence[str], rows: CaseRows) -> list[str]:
     near = nearest_hint(lacking, free).removeprefix("; ")
     hint = f" ({near})" if near else f", but {listed([*map(repr, free)])}" if free else ""
     raise TableError(
-        f"{rows.name} has no column {lacking!r}{hint}; --target says which columns are the outcomes of "
-        f"{names_text(targets)}"
+        f"{rows.name} has no column {lacking!r}{hint}; name the outcomes with --target, those of {names_text(targets)}"
     )
 
 
@@ -521,12 +526,12 @@ def _no_outcomes(forecasts: "pd.Index[Any]", rows: CaseRows, columns: Sequence[s
         if len(both):
             first = [each[each.normalize() == both[0]][0] for each in (forecasts, outcomes)]
             return (
-                f"forecasts and outcomes agree in their days, but never in their hours: on {both[0]:%Y-%m-%d} a "
-                f"forecast is of {first[0]:%H:%M:%S} and {rows.name} of {first[1]:%H:%M:%S}; both must say when the "
-                "outcome happens, in UTC unless a zone is written"
+                f"forecasts and outcomes have days in common, but no hours: on {both[0]:%Y-%m-%d} a forecast is for "
+                f"{first[0]:%H:%M:%S}, and {rows.name} has {first[1]:%H:%M:%S}; give the time of the outcome in both, "
+                "in UTC or with a zone"
             )
     spans = [f"{each.min()} to {each.max()}" for each in (forecasts, outcomes)]
-    return f"forecasts and outcomes never overlap: forecasts are of {spans[0]}, {rows.name} of {spans[1]}"
+    return f"forecasts and outcomes never overlap: forecasts span {spans[0]}, {rows.name} {spans[1]}"
 
 
 def _with_todays_parts(
@@ -707,11 +712,10 @@ def matched_outcomes(
     if set(own) & set(wanted) or not in_order:
         raise TableError(
             f"the outcomes {listed(outcomes)} must have the names of the forecasts' targets, {listed(targets)}, or "
-            "names that differ from theirs in the same part alone; rename the columns, or give the targets an order "
-            "with --sites"
+            "differ from them in the same part of each name; rename the columns, or order the targets with --sites"
         )
     pairs = listed([f"{outcome} of {target}" for target, outcome in zip(targets, outcomes, strict=True)])
-    return tuple(outcomes), (f"names do not tell which outcome belongs to which forecast: taken in order, {pairs}",)
+    return tuple(outcomes), (f"outcomes do not have the names of forecasts and are matched in order: {pairs}",)
 
 
 def matched_actions(cost: Cost, targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:

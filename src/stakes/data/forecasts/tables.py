@@ -231,13 +231,13 @@ class CaseRows:
         words = [_kind(each) for each in (self.index, cases)]
         if words[0] != words[1]:
             raise TableError(
-                f"{self.name} has its cases by {words[0]}, but the forecasts theirs by {words[1]}; --time says which "
-                "column holds the times, in both"
+                f"{self.name} has cases by {words[0]}, but the forecasts have them by {words[1]}; name the column of "
+                "times in both with --time"
             )
         if words[0] == _PLACE and self.index.max() != cases.max():
             raise TableError(
-                f"{self.name} has {self.index.max() + 1} rows, but the forecasts {cases.max() + 1}; without times or "
-                "labels for both there must be as many"
+                f"{self.name} has {self.index.max() + 1} rows, but the forecasts have {cases.max() + 1}; without "
+                "times or labels both must have equally many"
             )
 
 
@@ -292,7 +292,7 @@ def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastValues:
     index, labels = case_index(rows.table, layout.time, layout.runs), site_labels(rows.table, layout.site)
     if index is None:
         raise TableError(
-            f"{name} has the column {rows.key!r} but none of the case; it is called time or case, or --time says which"
+            f"{name} has the column {rows.key!r} but none of the case; call it time or case, or name it with --time"
         )
     known = [*index.names, *([] if labels is None else [labels.name])]
     columns, notes = _value_columns(rows, known, layout.outcomes, name)
@@ -325,7 +325,9 @@ def of_target(table: pd.DataFrame, name: str, target: str | None, required: bool
         return table
     if _HUB_TARGET not in table.columns:
         if required:
-            raise TableError(f"a variable is one of a NetCDF file, or a target of a hub's table, but {name} has none")
+            raise TableError(
+                f"--variable is for NetCDF files and for the targets of a hub's table, but {name} has none"
+            )
         return table
     targets = table[_HUB_TARGET].astype("str")
     there = list(dict.fromkeys(targets.dropna()))
@@ -354,9 +356,7 @@ def _hub_rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows:
     if not wanted:
         raise TableError(f"{name} has no output_type quantile or sample to read, it has {listed(there)}")
     if len(wanted) > 1:
-        raise TableError(
-            f"{name} has quantiles and samples; --read-as quantiles or --read-as members says which are meant"
-        )
+        raise TableError(f"{name} has quantiles and samples; give --read-as quantiles or --read-as members")
     chosen = table[(kinds == wanted[0]).to_numpy()].reset_index(drop=True)
     targets = [*chosen[_HUB_TARGET].unique()] if _HUB_TARGET in chosen.columns else []
     if len(targets) > 1:
@@ -469,8 +469,7 @@ def _by_site(
         )
     if _kind(index) == _PLACE and labels.duplicated().any():
         raise TableError(
-            f"{name} has the column {labels.name!r} but none of the case; it is called time or case, or --time says "
-            "which"
+            f"{name} has the column {labels.name!r} but none of the case; call it time or case, or name it with --time"
         )
     levels: list[Any] = [*(index.get_level_values(level) for level in range(index.nlevels)), labels]
     require_once(pd.MultiIndex.from_arrays(levels, names=[*index.names, labels.name]), name)
@@ -487,6 +486,6 @@ def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> 
     text = next((column for column in columns if column not in numeric and is_text(table[column])), None)
     if text is not None:
         raise TableError(
-            f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
-            "is called time or case, or --time says which it is; --site says which is of sites"
+            f"{name} has text in the column {text!r}; members must be numbers; if it names the cases, give it "
+            "with --time, if it names sites, with --site"
         )
