@@ -103,7 +103,7 @@ def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -
         "note: 1 of 4 cases have an infinite cost (2020-01-02T00:00:00Z): no recourse meets the recourse constraints"
         in errors
     )
-    assert "every mean is that of the 3 others" in errors
+    assert "means are over the 3 others" in errors
     assert output.startswith("means of the 3 of 4 cases of finite cost, ")
     found = json.loads(called(*words, "--json", "--cases", "c.csv")[1])
     assert (found["cases"], found["infeasible_cases"]) == (3, ["2020-01-02T00:00:00Z"])
@@ -124,7 +124,7 @@ def test_where_no_constant_action_has_recourse_its_mean_is_left_empty() -> None:
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "exact.toml", "--json"]
     code, output, errors = called(*words)
     assert code == 0, errors
-    assert "note: climatology_cost is infinite, and left empty: no constant action has a finite cost" in errors
+    assert "note: climatology_cost is left empty" in errors
     values = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
     assert values["climatology_cost"] is values["climatology_skill"] is None
     assert values["cost"] == pytest.approx(23 / 3)  # the largest member of each
@@ -136,7 +136,7 @@ def test_today_without_recourse_is_told() -> None:
     Path("seen.csv").write_text("case,a,b,did_a,did_b\n1,1,2,1,2\n2,1,3,1,0\n3,1,2,1,2\n")
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "bounded.toml"]
     _, output, errors = called(*words, "--baseline-action", "did_a,did_b", "--json")
-    assert "today's action has an infinite cost in 1 of 3 cases, where no recourse helps it" in errors
+    assert "today's action has an infinite cost in 1 of 3 cases" in errors
     assert {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}["today_cases"] == 2
 
 
@@ -246,7 +246,7 @@ def test_each_site_is_judged_by_itself() -> None:
     words = [*WORDS[:-1], cost, "--sites", "each", "--baseline-action", "did", "--target", "power"]
     code, output, errors = called(*words, "--json", "--cases", "c.csv")
     assert code == 0, errors
-    assert "the constant action of each site which was best" in errors
+    assert "the best constant action of each site" in errors
     found = json.loads(output)
     assert (found["cases"], found["block"]) == (117, 6)  # three days of both sites
     complete = table.dropna()

@@ -351,7 +351,7 @@ def test_a_function_is_convex_on_its_authors_word() -> None:
 
     stated = check_program(stakes.cost_function(squares, 0.0, 9.0, convex=True, parts=3), members(2))
     assert (stated.convex, stated.convex_by_word, stated.certified) == (True, True, 1)
-    assert "yes, on your word" in str(stated)
+    assert "yes, as declared" in str(stated)
     unsaid = said(stakes.cost_function(squares, 0.0, 9.0, parts=3), members(2))
     assert (unsaid.convex, unsaid.certified) == (None, 0)
     assert unsaid.objections == (

@@ -122,9 +122,9 @@ def test_points_and_quantiles_take_the_shape_of_past_errors() -> None:
     levels, weights = stakes.quantile_members((0.1, 0.5, 0.9), known[:, 0] + np.array([-4.0, 0.0, 4.0]))
     wide = stakes.Correction.fit(levels[..., None], outcomes, weights=weights, shape="errors")
     assert wide.apply(levels[..., None], weights=weights).std(1).mean() == pytest.approx(1.0, rel=0.1)
-    refuses(SettingError, "the forecasts must come as quantiles, as in the fit, got", wide.apply, levels[..., None])
+    refuses(SettingError, "the forecasts must be quantiles", wide.apply, levels[..., None])
     for given in ({"members": known}, {"members": levels[..., None], "weights": weights}):
-        refuses(ShapeError, "at least two of each case without", stakes.Correction.fit, outcomes=outcomes, **given)
+        refuses(ShapeError, "at least two in each case", stakes.Correction.fit, outcomes=outcomes, **given)
 
 
 def test_dependence_from_past_errors() -> None:
@@ -196,8 +196,8 @@ def test_what_cannot_be_learned_from() -> None:
     refuses(ShapeError, "outcomes", fit, members, outcomes[1:])
     refuses(ShapeError, "members", fit, members[..., 0], outcomes)
     refuses(ShapeError, "members", fit, members.astype(str), outcomes)
-    refuses(ShapeError, "at least 50 past cases to learn from, got 49", fit, members[:49], outcomes[:49])
-    refuses(ShapeError, "at least two of each case", fit, members[:, :1], outcomes)
+    refuses(ShapeError, "at least 50 past cases .* got 49", fit, members[:49], outcomes[:49])
+    refuses(ShapeError, "at least two in each case", fit, members[:, :1], outcomes)
     refuses(SettingError, "dependence", fit, members, outcomes, dependence="ranks")
     refuses(SettingError, "shape", fit, members, outcomes, shape="round")
     refuses(SettingError, "leads", fit, members, outcomes, by=("lead",))

@@ -114,7 +114,7 @@ def test_what_jumps_from_bound_to_bound_is_told() -> None:
     prices = 20 + 10 * random.normal(size=(30, 1, 4)) + 4 * random.normal(size=(30, 10, 4))
     found = stakes.attribute_regret(prices, 20 + 10 * random.normal(size=(30, 4)), stakes.ArbitrageCost(1.0, 2.0, 0.9))
     assert found.unattributed == pytest.approx(1)
-    assert "100 % is due to jumps" in found.sentence
+    assert "100 % comes from jumps" in found.sentence
 
 
 def test_refusals() -> None:

@@ -224,7 +224,7 @@ def test_refusals() -> None:
     refuses(CostError, "cost must", cost_scorer, NewsvendorCost)  # type: ignore[arg-type]
     refuses(
         ShapeError,
-        "must tell 2 outcomes",
+        "2 outcomes",
         DecisionRegressor(Telling(), BUY).fit(features, table(60, 2)[1]).predict,
         features,
     )

@@ -473,7 +473,7 @@ class ProgramCheck(_Check):
 
     def __str__(self) -> str:
         known = {True: "yes, by its matrices", False: "NO", None: "not known"}[self.convex]
-        known = "yes, on your word" if self.convex and self.convex_by_word else known
+        known = "yes, as declared" if self.convex and self.convex_by_word else known
         sets = f"{count_text(self.sets, 'set')} of {count_text(self.members, 'member')}"
         lines = [
             *self._verdict,

@@ -54,7 +54,7 @@ def constant_cost(paid: NDArray[Any]) -> NDArray[Any]:
 
 def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
     """A sentence where no action serves all cases."""
-    infinite = "climatology_cost is infinite, and left empty: no constant action has a finite cost at all outcomes"
+    infinite = "climatology_cost is left empty, because no constant action has a finite cost at all outcomes"
     return (infinite,) if np.isposinf(paid).any() else ()
 
 
@@ -62,7 +62,7 @@ def hindsight_note(each_site: bool, priced: bool = False) -> str:
     """What climatology's action is where there are no cases but those that are judged."""
     whose = [*(["site"] if each_site else []), *(["price"] if priced else [])]
     of_each = f" of each {' and '.join(whose)}" if whose else ""
-    return f"climatology_cost is that of the constant action{of_each} which was best for these very outcomes"
+    return f"climatology_cost is that of the best constant action{of_each} in hindsight, for these very outcomes"
 
 
 def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
@@ -71,9 +71,9 @@ def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
         return ()
     which = infeasible[0] if len(infeasible) == 1 else f"{infeasible[0]} the first of them"
     return (
-        f"{len(infeasible)} of {len(infeasible) + judged} cases have an infinite cost ({which}): no recourse meets the "
-        f"recourse constraints at their outcome, or at one of their members; every mean is that of the {judged} "
-        f"others, and {_CURE}",
+        f"{len(infeasible)} of {len(infeasible) + judged} cases have an infinite cost ({which}): no recourse meets "
+        f"the recourse constraints at their outcome or at one of their members; means are over the {judged} others, "
+        f"and {_CURE}",
     )
 
 
@@ -83,7 +83,7 @@ def infeasible_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
     if paid is None or not count:
         return ()
     return (
-        f"today's action has an infinite cost in {count} of {len(paid)} cases, where no recourse helps it, and is "
+        f"today's action has an infinite cost in {count} of {len(paid)} cases, which no recourse can meet, and is "
         "compared in the others",
     )
 
@@ -156,8 +156,8 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
     if not broken:
         return ()
     return (
-        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases: what it cost there "
-        "could not be had within the limits",
+        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases; its cost there is out of "
+        "reach within the limits",
     )
 
 

@@ -87,7 +87,7 @@ def evaluate_table(members: Any, outcome: Any, cost: Cost, regions: Mapping[str,
     if named and not may_be_members(named):
         raise ShapeError(
             f"members has columns named as quantiles, {named[0].column} to {named[-1].column}, which are not equally "
-            "likely; rename them if they are members, or make members of them by stakes.quantile_members"
+            "likely; rename them if they are members, or convert them with stakes.quantile_members"
         )
     wanted, given = members.index, outcome.index
     if not wanted.equals(given):
@@ -192,7 +192,7 @@ def _require_same_labels(wanted: "pd.Index[Any]", given: "pd.Index[Any]", dim: s
     for name, has, labels in lacks:
         if len(labels):
             raise ShapeError(
-                f"{name} has no {dim} {labels[0]}, which {has} has ({len(labels)} such); both must be of the same {dim}"
+                f"{name} has no {dim} {labels[0]}, which {has} has ({len(labels)} such); both must have the same {dim}"
             )
 
 

@@ -153,7 +153,7 @@ def implied_cost(
     if inner.sum() < LEAST_BLOCKS * size:
         return untold(f"{inner.sum()} of them between the bounds, in blocks of {size}, are too few")
     if float(np.ptp(action[inner])) <= _LITTLE * float(np.abs(action).max()):
-        return untold("they never vary, and a habit cannot be told from a choice")
+        return untold("they never vary, so a habit cannot be told from a choice")
     condition = _Condition(cost, ranged, action, outcome[None], inner, size)
     found, reason = condition.solved()
     if reason:
@@ -235,9 +235,9 @@ class _Condition:
         size = max(float(np.nanmax(np.abs(self.slopes(share)[0]))) for share in (0.0, 1.0))
         means = [self._mean(share) for share in _SHARES]
         if np.ptp(means) <= _LITTLE * size:
-            return nowhere, "what one unit more would have cost does not depend on it at these outcomes"
+            return nowhere, "at these outcomes the cost of one unit more does not depend on it"
         if len(roots := self._roots()) > 1:
-            return nowhere, f"several values of {words} fit them"
+            return nowhere, f"several values of {words} explain them"
         if not roots:
             return nowhere, f"they are {'higher' if means[0] > 0 else 'lower'} than any {words} calls for"
         (root,) = roots

@@ -106,7 +106,7 @@ class RegretAttribution:
                 most.append(f"{100 * first.share:.0f} % {words.get(kind, 'in {}').format(first.name)}")
         told += f" Of that {', '.join(most)}." if most else ""
         if abs(self.unattributed) > _JUMPS:
-            told += f" {100 * self.unattributed:.0f} % is due to jumps of the action, which no gradient explains."
+            told += f" {100 * self.unattributed:.0f} % comes from jumps of the action, which no gradient explains."
         return told
 
     def _named(self) -> Iterator[tuple[str, str, Floats]]:

@@ -169,13 +169,13 @@ def too_few_to_choose(cases: int, block: int) -> str:
     """Why so many cases cannot choose a weight, for people; nothing where they can.
 
     >>> too_few_to_choose(40, 7), too_few_to_choose(70, 7)
-    ('40 cases in blocks of 7 are too few to choose a decision weight by, at least 70 are needed', '')
+    ('40 cases in blocks of 7 are too few to select a decision weight; at least 70 are needed', '')
     """
     if cases >= LEAST_BLOCKS * block:
         return ""
     which = f"{cases} case{'s' if cases > 1 else ''}{f' in blocks of {block}' if block > 1 else ''}"
     needed = LEAST_BLOCKS * block
-    return f"{which} are too few to choose a decision weight by, at least {needed} are needed"
+    return f"{which} are too few to select a decision weight; at least {needed} are needed"
 
 
 class _Change(NamedTuple):
@@ -754,7 +754,7 @@ class CandidateSelection(Generic[Trial]):
     @property
     def too_few(self) -> str:
         """Why so few cases prove nothing, for people; empty where they may."""
-        return too_few_to_choose(self.cases, self.block).replace("choose a decision weight by", "prove anything by")
+        return too_few_to_choose(self.cases, self.block).replace("select a decision weight", "prove anything")
 
     def add(self, trial: Trial, why: str, *, accepted: bool = True) -> None:
         """A candidate that is selected, or not, without a test."""

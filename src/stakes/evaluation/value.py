@@ -108,7 +108,7 @@ class ValueCurve(Tabular):
     def sentence(self) -> str:
         """For which values the forecast is worth buying, and what it is worth at one of them."""
         first, stretches, losses = self.forecasts[0], self.worth_buying, self.a_loss
-        beside = f" in place of {self.rival}" if len(self.forecasts) > 1 else ""
+        beside = f" instead of {self.rival}" if len(self.forecasts) > 1 else ""
         whole = self._from_to(((float(self.values[0]), float(self.values[-1])),))
         if np.isnan(self.saved_low).all():
             return f"{self.cases} cases, in blocks of {self.block}, are too few to say whether {first} is worth buying."
@@ -122,7 +122,7 @@ class ValueCurve(Tabular):
             at = float(inside[len(inside) // 2])
             told = (
                 f"{first} is worth buying{beside} for {self._from_to(stretches)}: at {number_text(at, 3)} it saves "
-                f"{self.amount(self.saved_at(at))}, and paying more than that for it is a loss."
+                f"{self.amount(self.saved_at(at))}, the most it is worth paying for it."
             )
         told += f" It costs more than {self.rival} for {self._from_to(losses)}." if losses else ""
         if len(self.forecasts) > 1 and (below := self._stretches(self.value_high[0] < 0)):

@@ -119,7 +119,7 @@ def decide_table(
     if named and not may_be_members(named):
         if len(named) != len(table.columns) or len({each.prefix for each in named}) > 1:
             raise ShapeError(
-                f"members must have the quantiles of one outcome alone, or members, got the columns "
+                "members must be members or quantiles of a single outcome, got the columns "
                 f"{listed(list(map(str, table.columns)))}"
             )
         forecast = xr.DataArray(values, {"quantile": [each.level for each in named]}, ("case", "quantile"))
@@ -153,7 +153,9 @@ def _known_dimension(forecast: xr.DataArray) -> str:
     known = [str(dim) for dim in forecast.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
     if len(known) != 1:
         came = listed(known) or listed([*map(str, forecast.dims)])
-        raise ShapeError(f"forecast must have one dimension of members, such as 'number', or say which, got {came}")
+        raise ShapeError(
+            f"forecast must have one dimension of members, such as 'number', or name it with `dim`, got {came}"
+        )
     return known[0]
 
 
@@ -168,8 +170,8 @@ def _of_quantiles(
     """Members (n, M, D) and their weights (M,)."""
     if quantiles.shape[2] > 1 and not is_separable(cost):
         raise ShapeError(
-            "quantiles of several sites do not say how these move together; one decision needs members, or "
-            "`stakes decide --dependence PAST`, which puts them together as past errors went"
+            "quantiles do not say how sites vary together; one decision for several sites needs members, or `stakes "
+            "decide --dependence PAST`, which joins quantiles by past errors"
         )
     if number not in forecast.coords:
         raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")

@@ -73,8 +73,8 @@ def past_parts(past: ForecastSet, test_fraction: float, gap: int) -> PastParts:
     enough, tested = (tuple(part for part in parts if len(part.known) >= LEAST_CASES) for parts in (blocks, test))
     if not enough:
         raise ShapeError(
-            f"past forecasts with outcomes must be at least {LEAST_CASES} to learn from, beside those that judge what "
-            f"was learned, got {cases} in all"
+            f"there must be at least {LEAST_CASES} past forecasts with outcomes to learn from, besides those kept for "
+            f"the test, got {cases} in all"
         )
     return PastParts(enough, tested[0] if tested else None)
 
@@ -157,8 +157,8 @@ class CorrectionSelection:
         engine.add(self._trial(CorrectionPlan(dependence="members")), START)
         mended = CorrectionPlan("bias_and_spread", "bias_and_spread", self.dependence)
         if engine.too_few:
-            stays = "but a point forecast must learn from past errors how unsure it is"
-            why = f"{engine.too_few}, {stays}" if point else f"{engine.too_few}: the forecast stays as it came"
+            stays = "but a point forecast has no spread of its own and needs that of past errors"
+            why = f"{engine.too_few}, {stays}" if point else f"{engine.too_few}: the forecast is not corrected"
             engine.add(self._trial(mended), why, accepted=point)
             return self._result()
         engine.try_one(self._trial(mended))

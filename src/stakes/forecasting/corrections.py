@@ -74,7 +74,7 @@ class Distances:
 
     def __post_init__(self) -> None:
         if not self.came or len(self.came) != len(self.meant) or min(*self.came, *self.meant) < 0 or not self.came[-1]:
-            raise SettingError("distances must be as many that came as are meant, none below 0, and the last above 0")
+            raise SettingError("distances must be pairs of given and corrected ones, none below 0 and the last above 0")
 
     @classmethod
     def learned(cls, members: Floats, outcomes: Floats) -> Self | None:
@@ -266,12 +266,12 @@ class Correction(JsonText):
             np.asarray(members), weights, times=times, leads=leads, sites=sites, outcomes=np.asarray(outcomes)
         )
         if len(past) < LEAST_CASES:
-            raise ShapeError(f"members must be of at least {LEAST_CASES} past cases to learn from, got {len(past)}")
+            raise ShapeError(f"members must have at least {LEAST_CASES} past cases to learn from, got {len(past)}")
         require_one_of("shape", shape, ("members", "distances", "errors"))
         require_one_of("dependence", dependence, ("members", "errors"))
         if shape != "errors" and form_of(past) != "members":
             raise ShapeError(
-                "members must be at least two of each case without weights, or they have no shape of their own: "
+                "members must be at least two in each case and without weights to have a shape of their own; "
                 "shape='errors' takes that of past errors"
             )
         if isinstance(by, str) or not set(by) <= set(get_args(By)):
@@ -389,12 +389,12 @@ class Correction(JsonText):
         if self._own_shape and given.weights is None:
             return
         if form_of(given) != self.form:
-            raise SettingError(f"the forecasts must come as {self.form}, as in the fit, got {form_of(given)}")
+            raise SettingError(f"the forecasts must be {self.form}, as in the fit, got {form_of(given)}")
         if self.models and self.order is None and self.outcomes > 1:
             count, members = len(self.models[0].shape), given.members.shape[1]
             if count % members:
                 raise ShapeError(
-                    f"members must be as many as in the fit, or divide {count}, since they say how outcomes go "
+                    f"members must be as many as in the fit, or divide {count}, because they say how outcomes vary "
                     f"together, got {members}"
                 )
 
@@ -455,14 +455,14 @@ def correction_sentence(correction: Correction, names: tuple[str, ...]) -> str:
     shift, factor = correction.shift, correction.factor
     if not correction.models:
         return (
-            f"Members are {_span(factor)} times as far from their mean as they were drawn, by the errors of the newest "
+            f"The spread of the members is multiplied by {_span(factor)}, by the errors of the newest "
             f"{correction.cases} cases that the models had not seen."
         )
     of_what = "" if len(names) == 1 else f" (largest shift: {names[int(np.argmax(np.abs(shift)))]})"
     return (
-        f"Members are corrected by the errors of the newest {correction.cases} cases that the models had not "
-        f"seen, which made later ones better: moved by {_span(shift)}{of_what}, their spread multiplied by "
-        f"{_span(factor)}."
+        f"Members are corrected by the errors of the newest {correction.cases} cases that the models had not seen: "
+        f"shifted by {_span(shift)}{of_what}, with the spread multiplied by {_span(factor)}. On later cases this "
+        "improved the forecast."
     )
 
 
@@ -609,7 +609,7 @@ def _leads(cases: int, lead: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise ShapeError(f"lead must be one number or one of each of the {cases} cases, got {lead!r}") from error
     if not (np.isfinite(leads) & (leads >= 0)).all():
-        raise SettingError("lead must be finite and not negative: nothing is forecast after it happened")
+        raise SettingError("lead must be finite and not negative: a forecast is made before its outcome")
     return leads
 
 

@@ -185,8 +185,8 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
         )
     note = (
         f"{count} of {len(table)} decisions are not certified, see the column certified: a better one may exist; each "
-        f"is that of the cost's own formula or the best of those that were looked at, more than {ACTIONS_LOOKED_AT} "
-        "unless the cost is stated to be convex"
+        f"comes from the cost's own formula or is the best of those searched, more than {ACTIONS_LOOKED_AT} unless "
+        "the cost is declared convex"
     )
     return (note,) if count else ()
 
@@ -276,9 +276,12 @@ def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | N
     assert alone is not None
     missed = int((alone.numpy() & counts).sum())
     if missed == counts.sum():
-        return "no action meets the limits and recourse constraints at any of its members, even at one alone"
+        return "no action meets the limits and recourse constraints of even one of its members"
     if not missed:
-        return f"an action meets the recourse constraints at each of its members, but none at all of them; {_CURE}"
+        return (
+            "each of its members has an action that meets the recourse constraints, but no action meets them at all "
+            f"members; {_CURE}"
+        )
     return f"no action meets the recourse constraints at {missed} of its {counts.sum()} members; {_CURE}"
 
 
@@ -293,9 +296,9 @@ def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"{count} of {len(table)} plans charge and discharge at once, which pays where prices are expected to be "
-        "negative, costs nothing where nothing is lost, and is beyond a battery with one inverter: carry out the "
-        "difference, and reckon with somewhat less than was expected",
+        f"{count} of {len(table)} plans charge and discharge at once, which pays at negative prices and is free "
+        "without losses, but a battery with one inverter cannot do it; carry out the difference, and budget for "
+        "somewhat less than expected",
     )
 
 

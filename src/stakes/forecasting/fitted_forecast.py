@@ -96,7 +96,7 @@ def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: in
     number = parameter_value(cost, parameter.name)
     if conditioned:
         if number is None:
-            raise SettingError(f"the forecast depends on {parameter}, of which the cost {cost} has none")
+            raise SettingError(f"the forecast depends on {parameter}, which the cost {cost} lacks")
         parameter.require_inside(number, number)
     return torch.full((rows, 1), parameter.range.middle if number is None else number, dtype=torch.float64)
 
@@ -223,7 +223,7 @@ class ForecastAnswers(MemberAnswers):
     def _member_parts(self, X: Any, **beside: Any) -> Iterator[MemberPart]:
         """Members of the rows, some after the other; `cost_parameters` may stand beside them."""
         if unknown := set(beside) - {"cost_parameters"}:
-            raise TypeError(f"there is no {', '.join(sorted(unknown))} beside features, only cost_parameters")
+            raise TypeError(f"features take no {', '.join(sorted(unknown))}, only cost_parameters")
         forecast = self.forecast
         features = forecast.features(self._table(X), beside.get("cost_parameters"))
         return ((part.numpy(), None) for _, part in forecast.drawn(features))

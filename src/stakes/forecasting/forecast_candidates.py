@@ -417,7 +417,7 @@ class ForecastSelection:
         )
         given = [(trial, share) for trial, share in zip(trials, found.shares.tolist(), strict=True) if share]
         if len(given) < 2:
-            engine.add_unfitted("pool", "one forecast by itself is expected to score best")
+            engine.add_unfitted("pool", "no mixture is expected to score better than one forecast")
             return
         pool = PoolSettings(tuple(_pool_part(trial, share, model) for trial, share in given))
         models: list[nn.Module] = [pool.around([model for trial, _ in given for model in trial.fitted.models])]
@@ -437,9 +437,11 @@ class ForecastSelection:
             return
         found = self._corrections(self._selected(below, None), "recent-errors").get("chosen")
         self._fit_correction = located_correction if found is not None and found.models else distance_correction
-        why = "the spread may be right" if found is None else "it knows better how far it errs, at no harm"
+        why = (
+            "its spread is not proven wrong" if found is None else "its spread is more accurate, and nothing gets worse"
+        )
         if found is not None and found.models:
-            why = "expected to cost less, as errors stay the same from fit to fit"
+            why = "expected to cost less, because errors persist from fit to fit"
         engine.add_judged(self._with_correction(below)._replace(name="recent_errors"), why, accepted=found is not None)
         if found is not None:  # weight 0 beside it is corrected alike
             self.corrections = {"chosen": found, "baseline": self._with_correction(network).forecast.correction}

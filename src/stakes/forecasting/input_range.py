@@ -167,8 +167,8 @@ def outside_notes(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return (
         f"{counts.sum():,} of {len(outside):,} cases have a feature outside its training range, named in {OUTSIDE}: "
-        f"{', '.join(named[:_NAMED])}{more}; unless they are in another unit, the forecast has not seen such values, "
-        "and takes one that contradicts the other features for missing",
+        f"{', '.join(named[:_NAMED])}{more}; check their unit: the forecast has not seen such values, and treats one "
+        "that contradicts the other features as missing",
     )
 
 

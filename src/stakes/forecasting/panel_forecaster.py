@@ -291,7 +291,7 @@ class PanelForecaster:
         candidates = self.judge(panel, cut, end, say)
         self.newest_ = panel.newest_rows(_MOST_NEWEST)
         if not hold_test:
-            say("training on all of the time, that to judge by included, for service")
+            say("training on all times, test times included, for service")
             self.fitted_ = train_panel(panel, self.cost, self.settings, end, candidates, say)
         first, last = panel.times(np.array([begin, cut - panel.horizon if hold_test else panel.newest_outcome]))
         self.learned_ = str(first), str(last)
@@ -372,7 +372,7 @@ class PanelForecaster:
         panel, layout = self._read(table), self._fitted[1]
         if layout.known and panel.last <= panel.newest_outcome:
             names = ", ".join(layout.known)
-            self.notes_ += (f"no row comes after the newest outcome: {names} are unknown at the times after it",)
+            self.notes_ += (f"the table has no row after the newest outcome, so {names} are unknown at later times",)
         return panel
 
     def decided(
@@ -440,7 +440,7 @@ class PanelForecaster:
         shared = self._light(), fitted.state.scale, first, end, drawn
         made = [table for table in self.settings.where.map(_judge_part, parts, *shared) if len(table)]
         if not made:
-            raise TableError("no case has an outcome and the lags before it: nothing to judge by")
+            raise TableError("no case has both an outcome and the lags before it, so none can be judged")
         cases = pd.concat(made, ignore_index=True)
         sizes = pd.qcut(cases["level"].rank(method="first"), 4, labels=["smallest", "small", "large", "largest"])
         return PanelEvaluation(cases.assign(size=sizes.astype(str)), self.cost.unit)

@@ -225,7 +225,9 @@ class FittedPanel:
         """
         count, past = members.shape[1], self.ranks
         if not len(past):
-            raise SettingError("the forecast keeps no past error vectors: joint decisions need a fit with more times")
+            raise SettingError(
+                "the fit has too few times for past error vectors, which joint decisions need; fit a longer table"
+            )
         chosen = past[np.linspace(0, len(past) - 1, count).round().astype(int)]  # (M, S)
         shares = np.where(places >= 0, chosen[:, np.maximum(places, 0)], np.nan)
         missing = np.random.default_rng(0).random(shares.shape)
@@ -254,7 +256,10 @@ def decide_cases(
     for rows in _stretches(len(members), 20_000):
         cost = row_cost(spec, {name: values[rows] for name, values in parameters.items()})
         if vector_cost(cost) is not None:
-            raise CostError(f"the cost {spec.name} joins outcomes: of a panel only allocation does, over its series")
+            raise CostError(
+                f"the cost {spec.name} decides about several outcomes jointly; a panel takes only allocation, over "
+                "its series"
+            )
         samples = torch.from_numpy(np.ascontiguousarray(members[rows]))[..., None]
         solved = solve_decisions(cost, [samples], levels)
         parts.append(_in_whole_numbers(cost, solved, samples) if integer else solved)
@@ -338,7 +343,7 @@ def select_candidate(
     kinds: tuple[PanelModel, ...] = (settings.model,) if settings.model != "auto" else ("level", "linear", "trees")
     if settings.model == "auto" and not _have_trees():
         kinds = kinds[:-1]
-        say("LightGBM is not installed: no trees among the candidates")
+        say("LightGBM is not installed, so there are no trees among the candidates")
     tried: list[PanelCandidate] = []
     paid: list[Floats] = []
     for kind in kinds:

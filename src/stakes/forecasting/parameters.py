@@ -114,8 +114,8 @@ class FitSettings(ForecastSettings):
             return
         if self.decision_weight != "auto":
             raise SettingError(
-                "weights are for decision_weight auto, which chooses among them, got decision_weight "
-                f"{self.decision_weight:g} too"
+                "weights are for decision_weight auto, which selects one of them, got decision_weight "
+                f"{self.decision_weight:g}"
             )
         if not self.weights or not all(0 <= weight <= 1 for weight in self.weights):
             given = ", ".join(f"{weight:g}" for weight in self.weights) or "none"

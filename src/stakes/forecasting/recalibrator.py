@@ -47,12 +47,12 @@ def given_of_arrays(
 ) -> ForecastSet:
     """The forecasts, what happened, and what is known beside them, as `stakes.Recalibrator` takes them."""
     if unknown := set(beside) - set(_BESIDE):
-        raise TypeError(f"there is no {', '.join(sorted(unknown))} beside forecasts, only {', '.join(_BESIDE)}")
+        raise TypeError(f"forecasts take no {', '.join(sorted(unknown))}, only {', '.join(_BESIDE)}")
     given = dict.fromkeys(_BESIDE) | dict(beside)
     outcomes, names = _outcomes(y)
     if isinstance(X, ForecastSet):
         if said := [name for name, value in given.items() if value is not None]:
-            raise SettingError(f"{said[0]} must stand within the ForecastSet that X is, not beside it")
+            raise SettingError(f"{said[0]} must be part of the ForecastSet X, not an argument of its own")
         return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])

@@ -211,7 +211,7 @@ class DecisionRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # t
             members = mean.reshape(len(mean), 1, -1) + self.errors_
             weights = self.error_weights_
         if members.shape[2] != len(self.target_names_):
-            raise ShapeError(f"the model must tell {len(self.target_names_)} outcomes, got {members.shape[2]}")
+            raise ShapeError(f"the model must predict {len(self.target_names_)} outcomes, got {members.shape[2]}")
         drawn = torch.from_numpy(np.ascontiguousarray(members, dtype=np.float64))
         drawn = drawn if self.bounds_ is None else self.bounds_.clip(drawn)
         for rows in case_parts(drawn):
@@ -313,7 +313,7 @@ class RegressorModel(nn.Module):
     def _per_row(self, values: Any, shape: tuple[int, ...]) -> Floats:
         numbers = np.array(values, dtype=np.float64)
         if numbers.size != np.prod(shape):
-            raise ShapeError(f"the model must tell {self.outcomes} outcomes of {shape[0]} rows, got {numbers.shape}")
+            raise ShapeError(f"the model must predict {self.outcomes} outcomes of {shape[0]} rows, got {numbers.shape}")
         return numbers.reshape(shape)
 
 
