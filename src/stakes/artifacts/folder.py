@@ -344,16 +344,20 @@ _CONSTANT = ", and the constant action it is compared with is still that of the 
 
 
 def chosen_cost(
-    record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT
+    record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT, priced: bool = False
 ) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
-    """The cost to decide for, its words where there are any, and what the user should know about it."""
+    """The cost to decide for, its words where there are any, and what the user should know about it.
+
+    Only what is `priced` has cases with prices of their own, for which the cost has 1.
+    """
     kept = None if record is None else checked_words(CostSpec.from_record(record))
     if given is None:
         if kept is None:
             raise SettingError("the cost is the user's own and is not in the bundle; pass it as cost=")
-        return kept.build(), kept, ()
+        return (kept.level_prices if priced else kept).build(), kept, ()
     words = given if isinstance(given, CostSpec) else words_for(given)
-    cost = given.build() if isinstance(given, CostSpec) else given
+    own = given.level_prices if priced and isinstance(given, CostSpec) else given
+    cost = own.build() if isinstance(own, CostSpec) else own
     require_cost(cost)
     if kept is None or words is None:
         return cost, kept if kept is not None and kept.is_own else words, ()

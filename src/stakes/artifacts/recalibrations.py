@@ -67,7 +67,7 @@ class Recalibration(SavedFolder):
     """A recalibrated forecast and what is known about it."""
 
     kind: ClassVar[Literal["recalibration"]] = "recalibration"
-    cost: Cost  # what a decision costs
+    cost: Cost  # what a decision costs, at a price of 1 where each case has its own
     state: Correction  # what corrects forecasts
     selection: ModelSelection  # how it was selected
     cost_spec: CostSpec  # the cost in words
@@ -106,12 +106,13 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
     with errors_name(folder / MANIFEST):
         if manifest.cost is None or manifest.layout is None or manifest.about is None:
             raise SettingError("cost, layout and about must be tables")
-        decided_for, words, notes = chosen_cost(manifest.cost, cost, beside="")
+        decided_for, words, notes = chosen_cost(manifest.cost, cost, beside="", priced=True)
         layout = from_plain(ForecastLayout, manifest.layout, "layout")
         about = from_plain(AboutRecalibration, manifest.about, "about")
         if layout.learned is None:
             raise SettingError("layout.learned must be given")
     assert words is not None
+    layout = replace(layout, prices=words.columns)
     with errors_name(folder / STATE):
         state = from_plain(Correction, manifest.part(folder, STATE))
     with errors_name(folder / SELECTION):

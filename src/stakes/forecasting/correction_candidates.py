@@ -144,7 +144,7 @@ class CorrectionSelection:
         steps = 2 + bool(self.half_lives) + self.joined + bool(self.weights)
         tries = steps + sum(max(0, len(variants) - 1) for variants in (self.half_lives, self.weights))
         assert past.outcomes is not None
-        foresight = float(foresight_costs(cost, torch.from_numpy(past.outcomes[rows])).mean())
+        foresight = float(foresight_costs(past.rows(rows).priced(cost), torch.from_numpy(past.outcomes[rows])).mean())
         self.engine = CandidateSelection(
             self._judged, len(rows), self._block(rows), tries, foresight=foresight, tolerance=settings.tolerance
         )
@@ -222,7 +222,7 @@ class CorrectionSelection:
     def _worth(self, state: Correction, rows: CaseNumbers) -> JudgedCases:
         given = self.past.rows(rows)
         assert given.outcomes is not None
-        return forecast_worth(self.cost, state.corrected(given), given.outcomes)
+        return forecast_worth(given.priced(self.cost), state.corrected(given), given.outcomes)
 
     def _days(self, rows: CaseNumbers) -> float:
         """How many days lie between the first and the last case that judges; 0 where it is not known."""

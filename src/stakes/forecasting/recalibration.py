@@ -91,7 +91,7 @@ def trained_on_decision(
     if len(past) > most:
         kept = np.sort(np.random.default_rng(0).choice(len(past), most, replace=False))
         past, weight = past.rows(kept), weight[kept]
-    training = DecisionTraining(state, past, cost, decision_weight, weight)
+    training = DecisionTraining(state, past, past.priced(cost), decision_weight, weight)
     start = training.start()
     losses: list[float] = []
 
@@ -351,7 +351,7 @@ def judge_correction(
             f"given must have outcomes, and as many cases and outcomes as corrected, got {given.members.shape} and "
             f"{corrected.shape}"
         )
-    outcome = torch.from_numpy(given.outcomes)
+    outcome, cost = torch.from_numpy(given.outcomes), given.priced(cost)
     raw, regret = _measured(given.members, outcome, cost, given.weights, given.targets)
     better, _ = _measured(corrected, outcome, cost, weights, given.targets)
     columns = {

@@ -196,7 +196,8 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
 
         Args:
             X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
-                named by levels of quantiles, or points named as the outcomes are; or a `ForecastSet`.
+                named by levels of quantiles, or points named as the outcomes are; or a `ForecastSet`, whose
+                `prices` are parameters of the cost that each case has of its own.
             y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
             weights: What each member weighs, (M,); None where all count alike.
             times: When the outcomes happened, (N,); None where it is not known.
@@ -242,15 +243,22 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        members, weights = zip(*self._member_parts(X, **beside), strict=True)
-        shared = None if weights[0] is None else torch.from_numpy(weights[0])
-        return solve_decisions(self.cost, map(torch.from_numpy, members), double=True, weights=shared)
+        parts = []
+        for given in self._some(X, beside):
+            members, weights = self.state_.corrected(given)
+            shared = None if weights is None else torch.from_numpy(weights)
+            own = given.priced(self.cost)
+            parts.append(solve_decisions(own, [torch.from_numpy(members)], double=True, weights=shared))
+        return Decisions.joined(parts)
 
     def _member_parts(self, X: Any, **beside: Any) -> Iterator[MemberPart]:
         """Corrected members of the cases, some after the other."""
+        return map(self.state_.corrected, self._some(X, beside))
+
+    def _some(self, X: Any, beside: Mapping[str, Any]) -> Iterator[ForecastSet]:
+        """The cases, some after the other."""
         given = self._known(X, None, beside)
-        for first in range(0, len(given), _AT_ONCE):
-            yield self.state_.corrected(given.rows(slice(first, first + _AT_ONCE)))
+        return (given.rows(slice(first, first + _AT_ONCE)) for first in range(0, len(given), _AT_ONCE))
 
     @property
     def _single_output(self) -> bool:

@@ -57,7 +57,9 @@ def policies_figure(comparison: Comparison) -> Figure:
     panels = [panel(draw_policy_costs, comparison, height=height)]
     caption = "First: mean cost per test case. Perfect foresight is the best action for each outcome: a lower bound."
     if comparison.policy("climatology"):
-        caption += " Climatology is the one action that was best for the training outcomes."
+        priced = comparison.cost_spec is not None and comparison.cost_spec.columns
+        whose = " at the prices of each case" if priced else ""
+        caption += f" Climatology is the one action that was best for the training outcomes{whose}."
     if _compared(comparison):
         panels.append(panel(draw_policy_changes, comparison, height=height))
         caption += f" Second: the paired change from {comparison.reference.name} with 95 % intervals."

@@ -199,6 +199,9 @@ def _cost_section(comparison: Comparison, outcomes: Floats) -> Section:
     title, cost, spec, about = "What the cost function rewards", comparison.cost, comparison.cost_spec, [_ABOUT_COST]
     by_outcome = () if spec is None else spec.outcome_notes(cost, comparison.targets)
     ranged = ranged_parameter(cost)
+    if spec is not None and spec.columns:
+        names = " and ".join(spec.columns)
+        about.append(f"They are drawn for {names} 1: each case has its own, in a column of the table.")
     if ranged is not None:
         cost = with_parameter(cost, ranged.name, ranged.range.middle)
         middle = number_text(ranged.range.middle, 3)

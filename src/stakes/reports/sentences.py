@@ -145,7 +145,8 @@ def warning_sentences(comparison: Comparison) -> tuple[str, ...]:
     climatology, today = comparison.policy("climatology"), comparison.policy("today")
     simpler = _cheaper_candidate(comparison)
     told = comparison.selected.name == "climatology" or (simpler is not None and simpler.name == "climatology")
-    of_site = "" if comparison.sites is None else " per site"
+    priced = comparison.cost_spec is not None and bool(comparison.cost_spec.columns)
+    each = " per site" if comparison.sites is not None else " per price" if priced else ""
     return (
         *(comparison.leaks or _too_good(comparison)),
         *_underestimates(comparison),
@@ -156,7 +157,7 @@ def warning_sentences(comparison: Comparison) -> tuple[str, ...]:
             None if climatology is None or told else climatology.cost,
             comparison.resampling,
             comparison.unit,
-            constant=f"one action{of_site} for all {'its ' if of_site else ''}cases",
+            constant=f"one action{each} for all {'its ' if each else ''}cases",
         ),
     )
 

@@ -169,7 +169,9 @@ def policies_table(comparison: Comparison) -> Table:
         columns += (Column("value", "%", "number", "0: climatology; 100: perfect foresight"),)
     note = _PAIRED
     if climatology is not None:
-        note += " Climatology is the constant action that was best for the training rows."
+        priced = comparison.cost_spec is not None and comparison.cost_spec.columns
+        whose = " at the prices of each case" if priced else ""
+        note += f" Climatology is the constant action that was best for the training rows{whose}."
     return Table("policies", "What each policy costs", columns, tuple(rows), note)
 
 

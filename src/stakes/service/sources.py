@@ -651,6 +651,8 @@ class RecalibrationSource(ForecastSource):
 
 def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> RecalibrationSource:
     opened = load_recalibration(folder, cost)
+    if opened.cost_spec.columns:
+        raise SettingError(f"the service needs numbers in place of columns: --cost says them, got {opened.cost_spec}")
     judged = opened.judged
     return RecalibrationSource(
         settings=settings,

@@ -338,8 +338,8 @@ def evaluate_recalibrated(
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
-    each_site = given.sites is not None
-    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site)}")
+    each_site, priced = given.sites is not None, given.prices is not None
+    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site, priced)}")
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     judged = evaluated(metrics, block, opened.cost_spec, notes, each_site)
     cases = judged.cases.rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
@@ -349,7 +349,7 @@ def evaluate_recalibrated(
 def _metrics(opened: "Recalibration", given: ForecastSet) -> CaseMetrics:
     """Of the corrected forecasts, with those as they came in the place of weight 0."""
     assert given.outcomes is not None
-    cost, seen = opened.cost, given.outcome_table
+    cost, seen = given.priced(opened.cost, opened.cost_spec.columns), given.outcome_table
     members, weights = opened.state.corrected(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
     with user_cost_errors(cost):

@@ -102,9 +102,10 @@ def _made(
     _require_free(out, force)
     say = StatusLines(quiet)
     spec = CostSpec.given(request.cost)
-    cost = spec.build()
-    given, layout = read_past(request.layout, request.past, request.forecasts, cost=cost, **request.csv)
+    cost, asked = spec.level_prices.build(), replace(request.layout, prices=spec.columns)
+    given, layout = read_past(asked, request.past, request.forecasts, cost=cost, **request.csv)
     assert given.outcomes is not None
+    given.priced(cost, spec.columns)  # a cost that takes no prices of each case is refused before all else
     past_parts(given, request.settings.test_fraction, request.settings.gap)  # too few are refused before all else
     if given.today is not None:  # which must be an action of this cost, before anything is learned
         todays_cost(cost, given.today[:1], torch.from_numpy(given.outcomes[:1]))
@@ -195,6 +196,8 @@ def _compared(old: Recalibration, made: Recalibration, given: ForecastSet) -> st
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {last}."
     places = given.index.get_indexer(judged.cases.index[newer])
+    if old.cost_spec.columns != made.cost_spec.columns:
+        return f"{_NOT_COMPARED}: the prices of their costs stand in other columns."
     paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
     new = judged.values("cost", "corrected")[newer]
     change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))

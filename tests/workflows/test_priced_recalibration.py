@@ -1,0 +1,105 @@
+"""Recalibrations for a cost whose prices stand in columns: each case is judged and decided at its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called, complaint
+
+import stakes
+from stakes.artifacts.recalibrations import load_recalibration
+from stakes.data.forecasts.forecast_set import ForecastSet
+
+MEMBERS = [f"m{place}" for place in range(1, 9)]
+ASKED = ("--forecast", "m1:m8", "--outcome", "demand", "--lead", "24", "--decision-weights", "none")
+PRICES = {"@margin": "own", "1": "cheap", "9": "dear"}
+
+
+def past(cases: int = 300, seed: int = 0) -> pd.DataFrame:
+    """Forecasts that are too low and too narrow, of cases that cost 1 and 9 in turn."""
+    random = np.random.default_rng(seed)
+    known = random.normal(100, 10, cases)
+    table = pd.DataFrame(known[:, None] + 2 * random.normal(size=(cases, 8)), columns=MEMBERS)
+    return table.assign(
+        date=pd.date_range("2025-01-01", periods=cases),
+        demand=known + 5 + 6 * random.normal(size=cases),
+        margin=np.resize([1.0, 9.0], cases),
+    )
+
+
+def cost(price: str) -> str:
+    return f"newsvendor:underage={price},overage=1,upper=300"
+
+
+def made(price: str) -> tuple[int, str, str]:
+    return called("recalibrate", "past.csv", *ASKED, "--cost", cost(price), "--out", PRICES[price], "--quiet")
+
+
+def test_every_case_is_judged_and_decided_at_its_own_price() -> None:
+    past().to_csv("past.csv", index=False)
+    past(40, 1).assign(date=pd.date_range("2026-01-01", periods=40)).to_csv("new.csv", index=False)
+    told, judged, decided, later = {}, {}, {}, {}
+    for price, folder in PRICES.items():
+        code, _, errors = made(price)
+        assert code == 0, errors
+        told[folder] = load_recalibration(Path(folder))
+        measured = told[folder].judged
+        assert measured is not None
+        judged[folder] = measured.cases
+        assert called("decide", folder, "new.csv", "--out", f"{folder}.csv", "--quiet")[0] == 0
+        decided[folder] = pd.read_csv(f"{folder}.csv")
+        assert called("evaluate", folder, "new.csv", "--cases", f"{folder}-cases.csv", "--quiet")[0] == 0
+        later[folder] = pd.read_csv(f"{folder}-cases.csv")
+    names = ["raw_cost", "raw_expected_cost", "foresight_cost", "climatology_cost"]
+    margins = past().set_index("date")["margin"].loc[judged["own"]["time"]].to_numpy()
+    for every, price in ((0, "cheap"), (1, "dear")):
+        rows = judged["own"].index[margins == (1.0, 9.0)[every]]
+        pd.testing.assert_frame_equal(judged["own"].loc[rows, names], judged[price].loc[rows, names])
+        expected = later[price].loc[every::2, ["raw_cost", "raw_expected_cost", "climatology_cost"]]
+        pd.testing.assert_frame_equal(later["own"].loc[every::2, expected.columns], expected)
+    assert decided["own"]["margin"].tolist() == [1.0, 9.0] * 20
+    assert told["own"].cost_spec.columns == {"underage": "margin"}
+    newer = past(60, 2).assign(date=pd.date_range("2026-03-01", periods=60))
+    newer.to_csv("newer.csv", index=False)
+    assert called("monitor", "own", "newer.csv")[0] == 0
+    pd.concat([past(), newer]).to_csv("all.csv", index=False)
+    code, output, errors = called("refit", "own", "all.csv", "--out", "again", "--quiet")
+    assert code == 0, errors
+    assert "newer than the old correction" in output
+
+
+def test_a_correction_is_selected_and_trained_at_the_prices_of_its_cases() -> None:
+    table = past()
+    members, outcomes = table[MEMBERS].to_numpy()[:, :, None], table[["demand"]].to_numpy()
+    base = stakes.NewsvendorCost(1.0, 1.0, 0.0, 300.0)
+    priced = ForecastSet(members, outcomes=outcomes, prices=pd.DataFrame({"underage": table["margin"]}))
+    same = ForecastSet(members, outcomes=outcomes, prices=pd.DataFrame({"underage": np.full(len(table), 9.0)}))
+    found = stakes.Recalibrator(base, decision_weights=(0.5,)).fit(priced)
+    dear = stakes.Recalibrator(base, decision_weights=(0.5,)).fit(same)
+    alone = stakes.Recalibrator(stakes.NewsvendorCost(9.0, 1.0, 0.0, 300.0), decision_weights=(0.5,))
+    alone.fit(ForecastSet(members, outcomes=outcomes))
+    costs = [[each.cost for each in fitted.selection_.candidates] for fitted in (found, dear, alone)]
+    assert costs[1] == pytest.approx(costs[2], rel=1e-9)
+    assert costs[0] != pytest.approx(costs[1], rel=1e-3)
+    new = priced.rows(slice(0, 6))
+    state = stakes.Recalibrator(stakes.NewsvendorCost(9.0, 1.0, 0.0, 300.0))
+    state.state_ = found.state_
+    plain = ForecastSet(members[:6])
+    assert found.decide(new)[1::2] == pytest.approx(state.decide(plain)[1::2])
+    assert (found.decide(new)[::2] < state.decide(plain)[::2]).all()
+
+
+def test_prices_that_cannot_be_are_refused_in_one_line() -> None:
+    for bad, got in ((-1.0, "-1"), (np.nan, "nan")):
+        table = past()
+        table.assign(margin=table["margin"].where(table.index != 7, bad)).to_csv("past.csv", index=False)
+        assert complaint("recalibrate", "past.csv", *ASKED, "--cost", cost("@margin"), "--out", "own") == (
+            f"the cost column 'margin' must have a number from 0 on in every row, got {got}"
+        )
+    past().to_csv("past.csv", index=False)
+    assert "profit" in complaint("recalibrate", "past.csv", *ASKED, "--cost", cost("@profit"), "--out", "own")
+    assert made("@margin")[0] == 0
+    past(9).drop(columns="margin").to_csv("new.csv", index=False)
+    assert "margin" in complaint("decide", "own", "new.csv")
+    assert "numbers in place of columns" in complaint("serve", "own", "--port", "0")
