@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[xr.DataArray, dict[str, Any], type[Exception], str]] = 
         GRID.isel(number=[0, 1]).rename(number="quantile").assign_coords(quantile=[0.1, 0.8]),
         {"site": "longitude"},
         ShapeError,
-        "do not say how these move together",
+        "decide --dependence",
     ),
 }
 

@@ -99,7 +99,7 @@ def test_over_members_and_over_a_table() -> None:
     assert (found["sets"], found["members"], found["fit_for_training"]) == (60, 12, True)
     assert sum(found["gradient_mass"]["gradient_share"]) == pytest.approx(1)
     _, output, _ = called("check-cost", "outcomes.csv", "--target", "power", "--cost", "shortfall:penalty=5")
-    assert "over outcomes of outcomes.csv that are alike in size" in output
+    assert "over outcomes of outcomes.csv of similar size" in output
 
 
 def test_a_doubt_about_the_unit_is_told() -> None:

@@ -65,7 +65,7 @@ def test_tables_of_other_libraries_are_as_those_of_pandas(made: Callable[[pd.Dat
 def test_a_table_of_decisions_refuses_what_is_no_one_forecast() -> None:
     refuses(
         ShapeError,
-        "quantiles of one outcome",
+        "members or quantiles",
         stakes.decide_table,
         pd.DataFrame({"q10": [1], "q90": [2], "x": [3]}),
         COST,

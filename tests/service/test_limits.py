@@ -195,10 +195,10 @@ def connected(address: str | httpx.URL) -> socket.socket:
         ({"token": ""}, "token"),
         ({"token": "a\nb"}, "token"),
         ({"token": " a"}, "without spaces around it"),
-        ({"host": "0.0.0.0"}, "give a token"),
-        ({"host": "::"}, "give a token"),
-        ({"host": "192.168.1.4"}, "give a token"),
-        ({"host": "example.org"}, "give a token"),
+        ({"host": "0.0.0.0"}, "token"),
+        ({"host": "::"}, "token"),
+        ({"host": "192.168.1.4"}, "token"),
+        ({"host": "example.org"}, "token"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], words: str) -> None:

@@ -115,9 +115,9 @@ def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
 
 
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
-    refuses(RequestError, "the action has 3 parts, .* /v1/parts shows", service.curve, CurveRequest(features=[0.3]))
+    refuses(RequestError, "the action has 3 parts .*/v1/parts", service.curve, CurveRequest(features=[0.3]))
     one = Service(open_source(folder, "newsvendor:underage=4,overage=1,upper=50", ServiceSettings()))
-    refuses(RequestError, "one number, without parts; /v1/curve shows it", one.parts, CaseRequest(features=[0.3]))
+    refuses(RequestError, "one number .*/v1/curve", one.parts, CaseRequest(features=[0.3]))
     assert one.curve(CurveRequest(features=[0.3])).curves[0].decision.certificate.gap is None
     assert one.model().cost.parts == []
 
@@ -139,7 +139,7 @@ def test_what_has_no_best_action_is_told_with_the_reason_and_the_others_are_answ
     assert np.isfinite(solved.action).all()
     assert solved.certificate.status == "certified"
     assert (none.action, none.expected_cost, none.certificate.status) == (None, None, "infeasible")
-    with pytest.raises(RequestError, match="is infeasible, without any best action: its limits contradict each other"):
+    with pytest.raises(RequestError, match=r"is infeasible .*: its limits contradict each other"):
         parts_of_forecast(priced, Drawn("given", 2, [members[1:]], field="members"), ["h1", "h2"])
 
 

@@ -104,9 +104,9 @@ def test_what_is_served_is_told(service: Service) -> None:
 @pytest.mark.parametrize(
     ("asked", "field", "said"),
     [
-        ({"features": [[1.0]]}, "features", "is made of members"),
-        ({"members": None}, "members", "is made of members"),
-        ({"member_count": 5}, "member_count", "as many as are corrected"),
+        ({"features": [[1.0]]}, "features", "takes members"),
+        ({"members": None}, "members", "takes members"),
+        ({"member_count": 5}, "member_count", "member_count"),
         ({"member_levels": [0.1, 0.5, 0.9]}, "member_levels", "member_levels"),
         ({"forecast": "weight_0"}, "forecast", "there are chosen, raw"),
         ({"known": [{}]}, "known", "an entry for each of 3 rows, got 1"),
@@ -115,7 +115,7 @@ def test_what_is_served_is_told(service: Service) -> None:
         ({"known": [{"lead": -1.0}] * 3}, "known", "leads"),
         ({"known": [{"features": [1.0]}] * 3}, "known.0.features", "must have the 0 features of the fit"),
         ({"members": [[1.0, 2.0], [1.0]]}, "members.1", "as many members each"),
-        ({"members": [[1.0]]}, "members", "must come as members"),
+        ({"members": [[1.0]]}, "members", "must be members"),
     ],
 )
 def test_requests_that_cannot_be_answered_name_the_field(
@@ -159,5 +159,5 @@ def test_a_recalibration_is_served(recalibrated: Path) -> None:
 
 
 def test_a_decision_about_one_number_has_no_parts(service: Service) -> None:
-    refuses(RequestError, "one number, without parts", service.parts, schemas.CaseRequest(members=[9.0] * 8))
+    refuses(RequestError, "one number", service.parts, schemas.CaseRequest(members=[9.0] * 8))
     assert service.model().cost.parts == []

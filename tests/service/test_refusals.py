@@ -48,12 +48,12 @@ def fault(reply: httpx.Response) -> tuple[int, str, str]:
         ("decide", {"members": [[[1, 2]]]}, "members.0", "1 outcomes each, got 2"),
         ("decide", {"members": [[1, [2]]]}, "members.0.1", "valid number"),
         ("decide", {"members": [[1e308, -1e308]]}, "members", "too large"),
-        ("decide", {"members": [[1]], "member_count": 5}, "member_count", "belongs to features"),
-        ("decide", {"features": [ROW], "member_levels": [0.1, 0.9]}, "member_levels", "belong to members"),
+        ("decide", {"members": [[1]], "member_count": 5}, "member_count", "for features only"),
+        ("decide", {"features": [ROW], "member_levels": [0.1, 0.9]}, "member_levels", "without members"),
         ("decide", {"members": [[1, 2, 3]], "member_levels": [0.1, 0.9]}, "member_levels", "each of 3, got 2"),
         ("decide", {"members": [[1, 2]], "member_levels": [0.9, 0.1]}, "member_levels", "must ascend, got 0.9, 0.1"),
         ("decide", {"members": [[1, 2]], "member_levels": [0.6, 0.9]}, "member_levels", "both sides of the median"),
-        ("decide", {"members": [[2, 1]], "member_levels": [0.1, 0.9]}, "member_levels", "fall where their levels"),
+        ("decide", {"members": [[2, 1]], "member_levels": [0.1, 0.9]}, "member_levels", "quantiles that fall"),
         ("curve", {"members": [[[1], [2]]]}, "members", "one case, (members) or (members, outcomes), not rows of them"),
         ("curve", {"members": [[[1], [2]]]}, "members", "/v1/parts has a decision with many parts"),
         ("parts", {"members": [[[1], [2]]]}, "members", "one case, (members) or (members, outcomes), not rows of them"),
@@ -138,16 +138,16 @@ def test_a_packed_body_is_not_read(client: httpx.Client) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     status, field, message = fault(client.post("/v1/decide", content=gzip.compress(b"{}"), headers=headers))
     assert (status, field) == (415, "Content-Encoding")
-    assert message == "the body must be JSON that is not packed, got gzip"
+    assert message == "the body must be uncompressed JSON, got gzip"
 
 
 def test_paths_and_methods_that_there_are_not(client: httpx.Client) -> None:
     assert fault(client.get("/v2/decide")) == (
         *(404, ""),
-        "there is nothing at '/v2/decide'; /openapi.json tells what there is",
+        "there is nothing at '/v2/decide'; see /openapi.json",
     )
     status, _, message = fault(client.get("/v1/decide"))
-    assert (status, message.partition(";")[0]) == (405, "GET is not for '/v1/decide'")
+    assert (status, message.partition(";")[0]) == (405, "GET is not allowed for '/v1/decide'")
     assert fault(client.post("/v1/model"))[0] == 405
     assert fault(client.options("/v1/decide"))[0] == 405
 

@@ -76,7 +76,7 @@ def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> No
 @pytest.mark.parametrize(
     ("told", "error", "said"),
     [
-        (None, SettingError, r"penalty from 1 to 50: say which one.*penalty=7.07.*penalty=@COLUMN"),
+        (None, SettingError, r"penalty from 1 to 50.*penalty=7.07.*penalty=@COLUMN"),
         (80.0, CostError, "got 80"),
         ("@wind", CostError, "must lie in 1 to 50"),
         ("@price", TableError, "'price'"),

@@ -190,6 +190,6 @@ def test_too_few_rows_to_choose_by_are_told_beforehand(
     notes = FitInputs.read(request).too_few_notes
     sentence = (
         "of the validation rows 9 cases in blocks of 3 are too few to select a decision weight; at least 30 are "
-        f"needed: {selected} will be selected whatever the others cost"
+        f"needed: {selected} is selected whatever the others cost"
     )
     assert notes == ((sentence,) if told else ())

@@ -10,7 +10,7 @@ from stakes.data.tables.layout import TableLayout
 from stakes.workflows.inputs import FitInputs, FitRequest
 
 COST = "imbalance:short=10,long=1,upper=20"
-SAME_TIME = "the features are of the same time as the target: this is no forecast unless they are known beforehand"
+SAME_TIME = "the features have the time of the target"
 
 
 def written(**columns: object) -> None:

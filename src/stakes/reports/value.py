@@ -49,8 +49,8 @@ def regret_section(regret: RegretAttribution, at: str) -> Section:
     kinds = {kind: parts for kind, parts in by_kind(regret.parts()).items() if 1 < len(parts) <= _MOST_DRAWN}
     panels = [panel(lambda axes, kind=kind: plot_regret(regret, kind, ax=axes)) for kind in kinds]
     caption = (
-        "Mean regret a case: what decisions cost more than with perfect foresight. Of outcomes and members it is the "
-        "part that their errors cost, by the gradient through the action; hours, seasons and sites are groups of cases."
+        "Mean regret per case: what decisions cost above perfect foresight. For outcomes and members it is the "
+        "share of their errors, by the gradient through the action; hours, seasons and sites are groups of cases."
     )
     figures = (figure_of_panels("regret", "Where the money went", caption, panels, {"at": at}),) if panels else ()
     rows: list[tuple[Cell, ...]] = [
@@ -62,7 +62,7 @@ def regret_section(regret: RegretAttribution, at: str) -> Section:
         Column("what", "", "text"),
         Column("which", "", "text"),
         Column("cases", "", "number"),
-        Column("regret", regret.unit, "number", "mean a case above perfect foresight"),
+        Column("regret", regret.unit, "number", "mean per case above perfect foresight"),
         Column("share of all regret", "%", "number"),
     )
     tables = (Table("regret", "Where the money went", columns, tuple(rows), ""),) if rows else ()

@@ -145,7 +145,7 @@ class Bodies:
 
     def _keep(self, part: bytes, content: bytearray) -> None:
         if self._held + len(part) > _AT_ONCE * self._most:
-            raise RequestError("", "too much is being sent at once; ask again later", 503)
+            raise RequestError("", "too much is being sent at once; try again later", 503)
         content += part
         self._held += len(part)
 
@@ -184,7 +184,7 @@ _WORDS = {
     401: "the token is missing or wrong",
     408: "the body took too long to arrive",
     413: "the body is too large",
-    415: "the body does not say that it is JSON, or is packed",
+    415: "the body is not declared as JSON, or is compressed",
     422: "a field cannot be used; the error names it",
     500: "a fault of the service",
     503: "too many requests are waiting, or too much is being sent at once",

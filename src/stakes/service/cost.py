@@ -102,7 +102,7 @@ class ServedCost:
                 )
         if value is None:
             told = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
-            raise RequestError(field, f"the cost has {told}: say which one, as in {ranged.range.middle:.3g}")
+            raise RequestError(field, f"the cost has {told}: give one value, such as {ranged.range.middle:.3g}")
         if isinstance(value, Sequence) and len(value) != rows:
             wanted = "one number" if rows is None else f"one number, or one for each of the {rows} rows"
             raise RequestError(field, f"{ranged.name} must be {wanted}, got {len(value)}")
@@ -119,12 +119,14 @@ class ServedCost:
             return self._given
         for name, value in parameters.items():
             if isinstance(self._spec.parameters.get(name), str):
-                raise RequestError(f"cost.{name}", f"the parameter {name} of the cost is text, which stays as it is")
+                raise RequestError(
+                    f"cost.{name}", f"the parameter {name} of the cost is text, which a request cannot change"
+                )
             if isinstance(value, Sequence) and self._spec.is_own:
-                raise RequestError(f"cost.{name}", f"{name} must be a number, as the cost is a user's own, got a list")
+                raise RequestError(f"cost.{name}", f"{name} must be a number for a cost of your own, got a list")
             for number in _numbers(value):
                 if abs(number) > _LARGEST:
-                    raise RequestError(f"cost.{name}", f"{name} must fit into single precision, got {number:g}")
+                    raise RequestError(f"cost.{name}", f"{name} must be within single precision, got {number:g}")
         try:
             return self._priced(tuple((name, _hashable(parameters[name])) for name in sorted(parameters)))
         except StakesError as error:
@@ -142,14 +144,12 @@ class ServedCost:
     def require_one_number(self) -> None:
         """Raise where an action has several parts, of which no curve can be drawn."""
         if self.parts:
-            raise RequestError(
-                "", f"the action has {len(self.parts)} parts, over which no curve can be drawn; /v1/parts shows them"
-            )
+            raise RequestError("", f"the action has {len(self.parts)} parts and no curve; ask /v1/parts for them")
 
     def require_parts(self) -> None:
         """Raise where an action is one number."""
         if not self.parts:
-            raise RequestError("", "the action is one number, without parts; /v1/curve shows it")
+            raise RequestError("", "the action is one number without parts; ask /v1/curve for its curve")
 
     def answer(self) -> CostAnswer:
         """What clients may know of it."""

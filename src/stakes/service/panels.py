@@ -25,7 +25,7 @@ from stakes.service.sources import ForecastSource
 class PanelSource(ForecastSource):
     """The series of a fit, with the newest rows of each that the folder keeps."""
 
-    refusal = "the service forecasts many series: ask /v1/series for one of them by its key"
+    refusal = "the service forecasts many series; ask /v1/series for one of them by its key"
 
     name: str  # of the folder
     opened: PanelFit
@@ -120,7 +120,7 @@ def open_panel(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -
     layout, spec = opened.forecaster.layout_, opened.cost_spec
     assert layout is not None
     if not (folder / NEWEST).is_file():
-        raise SettingError(f"{folder} keeps no rows of its series, of which it has too many for the service")
+        raise SettingError(f"{folder} keeps no rows of its series, because they are too many, so it cannot be served")
     opened.require_recorded("evaluation")
     newest = read_table(folder / NEWEST)
     keys = row_keys(newest, layout)

@@ -67,7 +67,7 @@ class Service:
         source, name = self._source, request.parameter
         source.require_asked(request)
         if source.sees_cost:
-            raise RequestError("forecast", "the forecast depends on the cost, so that no one curve tells its value")
+            raise RequestError("forecast", "the forecast depends on the cost, so no single curve shows its value")
         with naming_field("low"):
             values = ParameterRange(request.low, request.high, request.log).points(request.points)
         costs = [self._cost.priced({**request.cost, name: value}) for value in values]
@@ -75,11 +75,13 @@ class Service:
         if outcomes.shape[1:] != (len(source.targets),):
             raise RequestError("outcomes", f"outcomes must have {len(source.targets)} numbers a row")
         if request.against == request.forecast:
-            raise RequestError("against", f"against must be another forecast than {request.forecast}")
+            raise RequestError("against", f"against must differ from the forecast, {request.forecast}")
         asked = [request.forecast, *([] if request.against is None else [request.against])]
         drawn = [source.rows(request.model_copy(update={"forecast": each}), costs[0]) for each in asked]
         if len({each.forecast for each in drawn}) < len(drawn):
-            raise RequestError("against", "against is for features: members that are sent are one forecast")
+            raise RequestError(
+                "against", "against is for features only, because members that are sent are one forecast"
+            )
         sets = {
             each.forecast: ForecastSet(
                 each.members.double().numpy(), None if each.weights is None else each.weights.double().numpy()
@@ -273,7 +275,7 @@ def parts_of_forecast(priced: PricedCost, drawn: Drawn, outcomes: Sequence[str])
     (decision,) = decision_rows(priced, members, BAND_LEVELS, field, weights, drawn.beside)
     if decision.action is None:
         status = decision.certificate.status
-        raise RequestError(field, f"the decision is {status}, without any best action: {_REASONS[status]}")
+        raise RequestError(field, f"the decision is {status} and has no best action: {_REASONS[status]}")
     with priced.naming_field(field):
         binding = binding_limits(priced.cost, outcomes, members[0], weights)
     limits = [schemas.LimitAnswer(kind=b.kind, place=b.place, saves=b.price, parts=list(b.parts)) for b in binding]
@@ -302,7 +304,7 @@ def forecast_rows(
 def require_finite_answer(values: Floats, field: str) -> Floats:
     """The values, or a refusal: JSON has no word for infinity."""
     if not np.isfinite(values).all():
-        raise RequestError(field, "the numbers are too large for an answer that is finite")
+        raise RequestError(field, "the numbers are too large for a finite answer")
     return values
 
 
@@ -346,7 +348,7 @@ def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
     if outcomes is not None and max(lower, outcomes[0]) < min(upper, outcomes[-1]):
         lower, upper = max(lower, float(outcomes[0])), min(upper, float(outcomes[-1]))
     if not np.isfinite([lower, upper]).all():
-        raise RequestError("", "the action has no bounds between which a curve could be drawn")
+        raise RequestError("", "the action has no bounds to draw a curve between")
     return np.linspace(lower, upper, points)
 
 

@@ -76,12 +76,14 @@ CostNumber = Annotated[
 Costs = Annotated[
     dict[str, CostNumber],
     Field(
-        description="numbers in place of those of the cost, such as {'short': 5}; a list has one for each outcome, "
-        "where the cost may have that, and null is no such limit, or the default. A parameter that is a range must be "
-        "given, one of its values; /v1/decide takes a list of them too, one for each row"
+        description=(
+            "numbers that replace those of the cost, such as {'short': 5}; a list has one for each outcome, where "
+            "the cost allows it, and null means no such limit, or the default. A parameter with a range must be "
+            "given as one of its values; /v1/decide also takes a list, one value for each row"
+        )
     ),
 ]
-Quantiles = Annotated[Levels, Field(description="levels of the quantiles that are wanted, between 0 and 1")]
+Quantiles = Annotated[Levels, Field(description="levels of the quantiles to return, between 0 and 1")]
 ForecastName = Annotated[str, Field(max_length=100)]
 AskedForecast = Annotated[ForecastName, Field(description="which forecast, as /v1/model names them")]
 MemberCount = Annotated[
@@ -89,10 +91,10 @@ MemberCount = Annotated[
 ]
 MemberLevels = Annotated[
     Levels | None,
-    Field(description="where `members` are quantiles: their levels, ascending; null where they count alike"),
+    Field(description="where `members` are quantiles: their levels, ascending; null where members have equal weights"),
 ]
 
-_FEATURES = "numbers by column name, or a list in the order that /v1/model tells"
+_FEATURES = "numbers by column name, or a list in the order of /v1/model"
 _TOLD_COST = "the cost that was decided for, in words"
 _TOLD_FORECAST = "the name of the forecast; members for those of the request"
 _TOLD_COUNT = "how many members each forecast has"
@@ -109,7 +111,7 @@ class KnownRow(_Request):
     time: Moment | None = Field(None, description="when the outcome happens, ISO, in UTC unless it has a zone")
     issued: Moment | None = Field(None, description="when the forecast was made, likewise")
     lead: Number | None = Field(None, description="hours between the two")
-    site: Annotated[str, Field(max_length=200)] | None = Field(None, description="of which site it is")
+    site: Annotated[str, Field(max_length=200)] | None = Field(None, description="the site of the forecast")
     features: Row | None = Field(None, description=f"the features of the recalibration, {_FEATURES}")
 
 
@@ -138,8 +140,10 @@ class ValueRequest(RowsRequest):
     parameter: str = Field(max_length=100, description="which number of the cost, as /v1/model names it")
     low: Number = Field(description="its least value")
     high: Number = Field(description="its largest value, above `low`")
-    points: int = Field(50, ge=2, le=100, description="how many values are judged, evenly spread, both ends among them")
-    log: bool = Field(True, description="whether they are spread over the logarithm, for which `low` is positive")
+    points: int = Field(
+        50, ge=2, le=100, description="how many values are evaluated, evenly spaced and including both ends"
+    )
+    log: bool = Field(True, description="whether they are spaced evenly in the logarithm; `low` must then be positive")
     against: ForecastName | None = Field(
         None, description="another forecast to compare with, as /v1/model names it; null for climatology"
     )
@@ -153,7 +157,7 @@ class ForecastRequest(_Request):
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
     forecast: AskedForecast = "chosen"
-    with_members: bool = Field(False, description="whether all members are wanted too")
+    with_members: bool = Field(False, description="whether to return all members too")
     cost: Costs = Field({}, description="the parameter of the cost that the forecast depends on, where it does")
 
 
@@ -193,22 +197,24 @@ class SeriesRequest(_Request):
     csv: str | None = Field(
         None, description="newer rows of the series, as for /v1/table; those of its key may be left out"
     )
-    last: bool = Field(True, description="decide for the times after the newest outcome only")
+    last: bool = Field(True, description="whether to decide only for times after the newest outcome")
     quantiles: Quantiles = [0.1, 0.5, 0.9]
 
 
 class Certificate(BaseModel):
     """What is known of how good the action is."""
 
-    interior: bool = Field(description="strictly between the bounds of the action")
-    residual: float | None = Field(description="how far a further step of the solver would go; null where unknown")
-    gap: float | None = Field(
-        None, description="of a decision with several parts: what a better one could save at most; null for one number"
+    interior: bool = Field(description="whether the action lies strictly between its bounds")
+    residual: float | None = Field(
+        description="how far another step of the solver would move the action; null where unknown"
     )
+    gap: float | None = Field(None, description="the most that a better vector action could save; null for one number")
     certified: bool = Field(
-        description="whether it is proven that no action is expected to cost less, which needs a cost that is known to "
-        "be convex in the action, as all of the library are. If false, the action is the best of several hundred that "
-        "were looked at, or that of the cost's own formula"
+        description=(
+            "whether it is proven that no action is expected to cost less, which needs a cost that is convex in the "
+            "action, as all of the library's are. If false, the action is the best of several hundred searched, or "
+            "comes from the cost's own formula"
+        )
     )
     status: str = Field(
         description="certified or not certified; infeasible, where limits contradict each other, or unbounded, where "
@@ -225,14 +231,14 @@ class Decision(BaseModel):
     )
     expected_cost: float | None = Field(description="what the forecast expects the action to cost; null without action")
     plain_expected_cost: float | None = Field(
-        description="the mean cost of the same action, where the cost averts risk; null for any other cost"
+        description="the mean cost of the same action for a risk-averse cost; null for any other"
     )
     quantiles: dict[str, float | list[float]] = Field(
         description="of what the decision is about, by level; of each outcome where an action has several parts"
     )
-    certificate: Certificate = Field(description="what is known of how good the action is")
+    certificate: Certificate = Field(description="how good the action is known to be")
     outside_training_range: str = Field(
-        "", description="the feature, the worst one, that was never like this in training; empty where none is"
+        "", description="the feature farthest outside its training range; empty where none is"
     )
 
 
@@ -240,7 +246,7 @@ class ParameterAnswer(BaseModel):
     """A number of the cost, and between which values it may be of interest."""
 
     name: str = Field(description="what requests call it")
-    about: str = Field(description="what it stands for; empty for a user's own cost")
+    about: str = Field(description="what it means; empty for a cost of your own")
     value: float = Field(description="that of the served cost")
     low: float = Field(description="where a slider begins")
     high: float = Field(description="where a slider ends")
@@ -252,14 +258,14 @@ class CostAnswer(BaseModel):
     """The cost that is decided for."""
 
     text: str = Field(description="the cost in words")
-    about: str = Field(description="what is decided and paid for; empty for a user's own cost")
+    about: str = Field(description="what is decided and what is paid for; empty for a cost of your own")
     unit: str = Field(description=_UNIT)
     action_unit: str = Field(description=_ACTION_UNIT)
-    lower: float | None = Field(description="lower bound of the action; null where it has none, or several")
+    lower: float | None = Field(description="lower bound of the action; null where it has none or several")
     upper: float | None = Field(description="upper bound of the action, likewise")
     parts: list[str] = Field(description="the parts of an action with several; empty for one number")
     action_is_outcome: bool = Field(description="whether action and outcome are on one scale")
-    parameters: list[ParameterAnswer] = Field(description="the numbers that a request may change")
+    parameters: list[ParameterAnswer] = Field(description="the numbers of the cost that a request may change")
 
 
 class DecideAnswer(BaseModel):
@@ -297,9 +303,9 @@ class ForecastCurve(BaseModel):
     forecast: str = Field(description=_TOLD_FORECAST)
     title: str = Field(description="what people call the forecast")
     decision: Decision = Field(description="its best action")
-    actions: list[float] = Field(description="where the expected cost is told")
+    actions: list[float] = Field(description="the actions at which the expected cost is given")
     expected_costs: list[float] = Field(description="one for each of the actions")
-    outcomes: list[float] = Field(description="where the density is told")
+    outcomes: list[float] = Field(description="the outcomes at which the density is given")
     density: list[float] = Field(description="of the members, one value for each of the outcomes")
 
 
@@ -334,7 +340,7 @@ class ValueAnswer(BaseModel):
     saved_low: list[float | None] = Field(description="the lower end of its band; null where rows are too few")
     saved_high: list[float | None] = Field(description="the upper end")
     unit: str = Field(description=_UNIT)
-    sentence: str = Field(description="for which values it is worth buying, and what it saves")
+    sentence: str = Field(description="the values for which the forecast is worth buying, and what it saves")
 
 
 class LimitAnswer(BaseModel):
@@ -352,7 +358,7 @@ class ForecastParts(BaseModel):
     forecast: str = Field(description=_TOLD_FORECAST)
     title: str = Field(description="what people call the forecast")
     decision: Decision = Field(description="its best action")
-    binding: list[LimitAnswer] = Field(description="the limits that bind, the dearest first")
+    binding: list[LimitAnswer] = Field(description="the limits that bind, the most expensive first")
 
 
 class PartsAnswer(BaseModel):
@@ -388,14 +394,14 @@ class ServedAnswer(BaseModel):
     title: str = Field(description="what people call it")
     decision_weight: float = Field(description="that of its training; 0 is trained with the score alone")
     member_count: int = Field(description="how many members it has unless a request says otherwise; 0 for those sent")
-    warnings: list[str] = Field(description="what the test cases say against it, as `stakes fit` did")
+    warnings: list[str] = Field(description="what the test cases say against it, as printed by `stakes fit`")
 
 
 class BundleAnswer(BaseModel):
     """What is known about a fit."""
 
     name: str = Field(description="of its folder")
-    created: str = Field(description="when it was made, UTC")
+    created: str = Field(description="when it was fitted, UTC")
     versions: dict[str, str] = Field(description="of the programs that made it")
     data: dict[str, Any] | None = Field(description="the table that it was fitted on; null where it is not known")
     metrics: dict[str, Any] = Field(description="how it was judged; empty where it was not")
@@ -408,7 +414,7 @@ class LimitsAnswer(BaseModel):
     max_rows: int = Field(description="rows of a request")
     max_members: int = Field(description="members of each row")
     max_body_mb: float = Field(description="size of a request, MiB")
-    timeout: float = Field(description="seconds after which a request is given up")
+    timeout: float = Field(description="seconds after which a request is abandoned")
 
 
 class CorrectsAnswer(BaseModel):
@@ -416,7 +422,7 @@ class CorrectsAnswer(BaseModel):
 
     form: Literal["members", "quantiles", "points"] = Field(description="in which form forecasts are sent")
     member_levels: list[float] | None = Field(description="the levels of quantiles; null where there are none")
-    known: list[str] = Field(description="of time, lead and site those that the correction depends on")
+    known: list[str] = Field(description="which of time, lead and site the correction depends on")
     features: list[str] = Field(description="the names of the features, in the order of a list")
 
 
@@ -465,7 +471,7 @@ _LONGEST = 500  # characters of a message: much of it may be what the client sen
 class Fault(BaseModel):
     """What is wrong with a request."""
 
-    field: str = Field(description="what the message is about, dotted; empty where it is about no field")
+    field: str = Field(description="the field that the message is about, dotted; empty where there is none")
     message: str = Field(description="what came, and what is expected")
 
 
@@ -521,7 +527,7 @@ def require_json(headers: Headers) -> None:
         got = f"got {came}" if came else "got none"
         raise RequestError("Content-Type", f"send the header Content-Type: application/json, {got}", 415)
     if (packed := headers.get("content-encoding", "identity")).lower() != "identity":
-        raise RequestError("Content-Encoding", f"the body must be JSON that is not packed, got {packed}", 415)
+        raise RequestError("Content-Encoding", f"the body must be uncompressed JSON, got {packed}", 415)
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -535,8 +541,8 @@ async def unknown_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = shown(request.url.path)
     known = {
-        404: f"there is nothing at {path}; /openapi.json tells what there is",
-        405: f"{request.method} is not for {path}; /openapi.json tells what there is",
+        404: f"there is nothing at {path}; see /openapi.json",
+        405: f"{request.method} is not allowed for {path}; see /openapi.json",
     }
     return refusal(error.status_code, "", known.get(error.status_code, str(error.detail)), dict(error.headers or {}))
 

@@ -63,13 +63,13 @@ class ServiceSettings:
         for name in ("max_body_mb", "timeout"):
             require_positive(name, getattr(self, name))
         if not 0 <= self.port < _PORTS:
-            raise SettingError(f"port must lie between 0, any free one, and {_PORTS - 1}, got {self.port}")
+            raise SettingError(f"port must lie between 0 (any free port) and {_PORTS - 1}, got {self.port}")
         if self.token is not None and not _can_be_sent(self.token):
             raise SettingError("token must be printable ASCII text, not empty and without spaces around it")
         if self.token is None and not is_loopback(self.host):
             raise SettingError(
-                f"the address {self.host!r} can be reached by others; give a token, --token or STAKES_TOKEN, that "
-                "everyone who asks must know"
+                f"the address {self.host!r} can be reached by others; set a token that all of them must know, "
+                "with --token or STAKES_TOKEN"
             )
 
     @property
@@ -182,7 +182,9 @@ def open_listener(settings: ServiceSettings) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise SettingError(f"{settings.host}:{settings.port} cannot be listened to: {error.strerror}") from error
+        raise SettingError(
+            f"{settings.host}:{settings.port} cannot be opened for listening: {error.strerror}"
+        ) from error
     return listener
 
 

@@ -124,7 +124,7 @@ class ForecastSource(ABC):
 
     def series(self, request: schemas.SeriesRequest) -> schemas.TableAnswer:
         """The decisions of one of many series."""
-        raise RequestError("series", "the forecast is of one series; a fit with --series has many")
+        raise RequestError("series", "the forecast has only one series; fit with --series for many")
 
 
 def open_source(folder: Path, cost: str | None, settings: ServiceSettings) -> ForecastSource:
@@ -204,7 +204,7 @@ def posted_members(
     if levels is not None:
         if outcomes > 1 and not is_separable(cost):
             raise RequestError(
-                "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
+                "member_levels", f"quantiles do not say how {outcomes} outcomes vary together; send members"
             )
         _require_level_each(levels, array.shape[1])
         with naming_field("member_levels"):
@@ -265,7 +265,7 @@ class ServedForecast:
         if (ranged := self.depends_on) is None:
             return torch.cat([rows, rows.new_zeros(len(rows), self.forecast.state.parameter_column.width)], 1)
         if parameter is None:
-            raise RequestError("cost", f"the forecast {self.name} depends on {ranged}: the cost must have it")
+            raise RequestError("cost", f"the forecast {self.name} depends on {ranged}, which the cost must have")
         values = torch.tensor(parameter, dtype=torch.float64)
         with naming_field(f"cost.{ranged.name}"):
             ranged.require_inside(float(values.min()), float(values.max()))
@@ -298,14 +298,12 @@ class FitSource(ForecastSource):
             came = "none" if request.features is None else "both"
             raise RequestError("features", f"a request has either features or members, got {came}")
         if request.known is not None:
-            raise RequestError(
-                "known", "known belongs to a recalibrated forecast; a fit decides from members as they are"
-            )
+            raise RequestError("known", "known is for recalibrated forecasts only; a fit decides from members as given")
 
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         if (posted := self._posted(request, request.members, priced)) is not None:
             if request.member_count is not None:
-                raise RequestError("member_count", "member_count belongs to features; members are as many as are sent")
+                raise RequestError("member_count", "member_count is for features only; members are as many as are sent")
             return posted
         forecast = self._named(request.forecast)
         return self._drawn(forecast, request.features or [], request.member_count, forecast.seen(priced))
@@ -434,7 +432,7 @@ class FitSource(ForecastSource):
         if rows is not None:
             return posted_members(rows, request.member_levels, priced.cost, self.settings, len(self.targets))
         if request.member_levels is not None:
-            raise RequestError("member_levels", "member_levels belong to members, of which there are none")
+            raise RequestError("member_levels", "member_levels must be left out without members")
         return None
 
     def _drawn(self, forecast: ServedForecast, rows: Sequence[Any], asked: int | None, parameter: Any) -> Drawn:
@@ -462,16 +460,20 @@ class FitSource(ForecastSource):
 
 _SEEN: dict[bool | None, str] = {
     None: "",
-    True: "The forecast shown here was trained on these cases after its test. Its decisions may look better than those "
-    "that were judged: all test figures are of a forecast that had not seen them.",
-    False: "The forecast shown here has not seen these cases: its decisions are those that were judged.",
+    True: (
+        "The forecast shown here was trained on these cases after its test. Its decisions may look better than "
+        "those of the test, whose figures are of a forecast that had not seen these cases."
+    ),
+    False: "The forecast shown here has not seen these cases: its decisions are those of the test.",
 }
 
 
 def _open_fit(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> FitSource:
     bundle = load_bundle(folder, cost=cost)
     if bundle.cost_spec is None:
-        raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
+        raise SettingError(
+            "the cost is a Python object without a description; give it as NAME:key=value,... or FILE.py:function"
+        )
     forecast, selection = bundle.forecast, bundle.restore().selection_
     weight = forecast.state.decision_weight
     title = f"Weight {weight:g}" if weight or selection is None else selection.forecast_words()
@@ -521,7 +523,7 @@ def _bundle_answer(name: str, bundle: Bundle) -> schemas.BundleAnswer:
 # Recalibrations
 
 _CORRECTED, _RAW = "chosen", "raw"
-_MADE_OF_MEMBERS = "a recalibrated forecast is made of members; what else is known of them stands in known"
+_MADE_OF_MEMBERS = "a recalibrated forecast takes members; give anything else in known"
 _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "features": "[...]"}
 
 
@@ -529,7 +531,7 @@ _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "feat
 class RecalibrationSource(ForecastSource):
     """A recalibrated forecast: members that are posted are corrected."""
 
-    refusal = f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones"
+    refusal = f"{_MADE_OF_MEMBERS}; /v1/decide returns quantiles of the corrected ones"
 
     name: str  # of its folder
     opened: Recalibration
@@ -540,7 +542,9 @@ class RecalibrationSource(ForecastSource):
 
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         if request.member_count is not None:
-            raise RequestError("member_count", "members are as many as are corrected")
+            raise RequestError(
+                "member_count", "member_count must be left out: a correction keeps the number of members"
+            )
         given = self._posted(request.members or [], request.member_levels, request.known)
         return self._drawn(given, request.forecast)
 
@@ -678,7 +682,7 @@ def _require_known(terms: ForecastTerms, given: ForecastSet) -> None:
         example = ", ".join(f'"{name}": {_EXAMPLES[name]}' for name in missing)
         raise RequestError(
             "known",
-            f"known must tell the {' and '.join(missing)} of each row, on which the correction depends, as in "
+            f"known must give the {' and '.join(missing)} of each row, on which the correction depends, as in "
             f"known: [{{{example}}}]",
         )
 
@@ -704,5 +708,5 @@ def _all_or_none(known: Sequence[schemas.KnownRow], name: str) -> list[Any] | No
     values = [getattr(row, name) for row in known]
     missing = [place for place, value in enumerate(values) if value is None]
     if missing and len(missing) < len(values):
-        raise RequestError(f"known.{missing[0]}.{name}", f"{name} must be there for all rows or for none")
+        raise RequestError(f"known.{missing[0]}.{name}", f"{name} must be given for all rows or for none")
     return None if missing else values

@@ -177,7 +177,7 @@ class WorkerPool:
         """The reply of a worker."""
         with self._counting:
             if self._pending >= self._settings.workers + self._settings.waiting:
-                raise RequestError("", f"{self._pending} requests are waiting already; ask again later", 503)
+                raise RequestError("", f"{self._pending} requests are waiting already; try again later", 503)
             self._pending += 1
         deadline = time.monotonic() + self._settings.timeout
         future = self._threads.submit(self._answered, name, content, deadline)

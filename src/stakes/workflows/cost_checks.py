@@ -73,9 +73,7 @@ def check_over_outcomes(
         raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
     several = vector_cost(cost) is not None
     size = (PROGRAM_SETS, PROGRAM_MEMBERS) if several else (_COST_SETS, _COST_MEMBERS)
-    return _checked(
-        spec, cost, neighbouring_sets(outcomes, *size), f"outcomes of {file} that are alike in size", targets
-    )
+    return _checked(spec, cost, neighbouring_sets(outcomes, *size), f"outcomes of {file} of similar size", targets)
 
 
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
@@ -83,8 +81,8 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
     plain = plain_cost_of(cost)
     if vector_cost(plain) is not None:
         raise SettingError(
-            f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "
-            "table with --target, to check it over"
+            f"the cost {spec.name} has one part for each outcome: check-cost needs --members, or a table with "
+            "--target, to check it"
         )
     known = scalar_cost(plain)
     low, high = (float(plain.lower), float(plain.upper)) if known is None else known.deciding_outcomes

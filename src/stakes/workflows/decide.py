@@ -102,8 +102,8 @@ def case_parameters(
     if told is None:
         if needed:
             raise SettingError(
-                f"the cost has {_from_to(ranged)}: say which one by --cost, as in {ranged.name}="
-                f"{ranged.range.middle:.3g}, or {ranged.name}=@COLUMN for a column of the table"
+                f"the cost has {_from_to(ranged)}: give one value with --cost, as in "
+                f"{ranged.name}={ranged.range.middle:.3g}, or {ranged.name}=@COLUMN for a column of the table"
             )
         return None
     values = np.full(len(index), told) if isinstance(told, float) else _column(told[1:], table, layout, index)
@@ -119,7 +119,7 @@ def spread_note(cost: Cost) -> tuple[str, ...]:
         return ()
     return (
         f"the cost has {_from_to(ranged)}: the cases are spread evenly over that range, one decision maker each, see "
-        f"the column {ranged.name} of the cases; {ranged.name}=... in --cost says which one",
+        f"the column {ranged.name} of the cases; {ranged.name}=... in --cost sets one value for all",
     )
 
 
@@ -190,7 +190,7 @@ def decidable_rows(
     features, quality = cases.feature_table[~left_out], _counted(cases.quality, left_out)
     if last:
         features = features.tail(1)
-        too_little = f"the newest, {cases.feature_table.index[-1]}, lacks too many features for a decision"
+        too_little = f"the newest row, {cases.feature_table.index[-1]}, lacks too many features for a decision"
         notes = (*notes, too_little) if left_out[-1] else notes
     lacking = features.isna()
     if not lacking.to_numpy().any():
@@ -368,8 +368,8 @@ def _reduction_note(count: int, members: int, gap: Floats, proven: NDArray[np.bo
         f"{number_text(max(0.0, float(value)))}{unit and f' {unit}'}" for value in (known.max(), known.mean())
     )
     return (
-        f"{members} members are reduced to {count}: by all members, decisions from them cost {mean} more per case, "
-        f"at most {most}{proof}, see the column reduction_gap"
+        f"{members} members are reduced to {count}: judged by all members, decisions from the reduced ones cost "
+        f"{mean} more per case, at most {most}{proof}, see the column reduction_gap"
     )
 
 

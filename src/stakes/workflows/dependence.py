@@ -35,8 +35,7 @@ def put_together(
     width = len(given.targets)
     if given.weights is None or width < 2:
         raise SettingError(
-            "--dependence puts quantiles of several outcomes together; members that belong together already, and those "
-            "of one outcome, need none"
+            "--dependence is for quantiles of several outcomes; members and forecasts of one outcome need none"
         )
     table, name = read_table(past, **csv), repr(str(past))
     there = [str(column) for column in table.columns]
@@ -49,7 +48,7 @@ def put_together(
         wanted = (
             "the one column of outcomes" if long else f"a column of outcomes for each of {names_text(given.targets)}"
         )
-        raise TableError(f"{name} must have {wanted}; --target says which, got {names_text(named) or 'none'}")
+        raise TableError(f"{name} must have {wanted}; name them with --target, got {names_text(named) or 'none'}")
     quantiles = tuple(each.column for each in named_quantiles([column for column in there if column not in named]))
     if quantiles:
         whole = ForecastLayout(**{**vars(layout), "sites": "together", "columns": quantiles}, outcomes=named)
@@ -70,7 +69,7 @@ def put_together(
         else:
             errors = column_numbers(table, list(named), name)
         what = "outcomes"
-        notes = (f"{name} has no forecasts beside its outcomes, whose own order is taken for that of the errors",)
+        notes = (f"{name} has no forecasts beside its outcomes, so the order of outcomes stands for that of errors",)
     errors = errors[np.isfinite(errors).all(1)]
     if len(errors) < _LEAST:
         raise TableError(
@@ -87,4 +86,4 @@ def _case(columns: list[str], layout: ForecastFormat, name: str) -> str:
     for column in (layout.time, "case", "time", "date", "day"):
         if column is not None and column in columns:
             return column
-    raise TableError(f"{name} must have a column that says which rows are one case; --time names it")
+    raise TableError(f"{name} must have a column that names the case of each row; give it with --time")

@@ -312,7 +312,7 @@ def evaluate_with(
             raise SettingError(f"--{given[0]} is not for a long table: its columns are those of the fit")
         return evaluate_panel(opened, data, engine)
     if outcomes is not None:
-        raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
+        raise SettingError("--outcomes is for --members, or for a recalibration of a file of forecasts, not for a fit")
     table, sha256 = read_table(data, **csv), content_digest(data)
     return evaluate_fit(opened, folder, table, cost, block, sha256, baseline_action, told)
 
@@ -339,7 +339,7 @@ def evaluate_recalibrated(
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.about.fitted, given.times, len(given), same))
     each_site, priced = given.sites is not None, given.prices is not None
-    notes = (*notes, f"baseline is the forecast as it came; {hindsight_note(each_site, priced)}")
+    notes = (*notes, f"baseline is the forecast as given; {hindsight_note(each_site, priced)}")
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     judged = evaluated(metrics, block, opened.cost_spec, notes, each_site)
     cases = judged.cases.rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))

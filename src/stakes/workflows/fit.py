@@ -239,7 +239,7 @@ _NOT_COMPARED = "The old forecast and the new one are not compared"
 def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> Result:
     """Fit again, to new data, what was asked for before, and compare both on cases that neither has seen."""
     if out.resolve() == folder.resolve():
-        raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
+        raise SettingError(f"a refit needs a new folder, but {str(out)!r} holds the old fit")
     if not (folder / FIT).is_file():
         raise SettingError(f"{folder} is no folder of a fit: there is no {FIT}")
     request, kept, _ = read_request(folder / FIT)

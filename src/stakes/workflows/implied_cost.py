@@ -100,13 +100,13 @@ def implied_by_table(
         notes += given.notes
     if implied.ties > 0:
         notes.append(
-            f"{implied.ties:.1%} of the outcomes equal the action: the interval covers whether they were too few or "
-            "too many"
+            f"{implied.ties:.1%} of the outcomes equal the action: the interval covers both readings, too few "
+            "and too many"
         )
     ranged = spec.ranged
     for end, near in ((ranged.range.low, implied.low), (ranged.range.high, implied.high)):
         if implied.identified and np.isclose(end, near, rtol=1e-9):
-            notes.append(f"the interval ends where the range {ranged} does, and may go on beyond {number_text(end)}")
+            notes.append(f"the interval is cut off by the range {ranged} and may extend beyond {number_text(end)}")
     return ImpliedByTable(implied, spec, tuple(dict.fromkeys(notes)))
 
 

@@ -98,7 +98,7 @@ def _essential(record: Any) -> Any:
 
 _TIMES = ("time", "times", "date", "datetime", "timestamp", "day", "valid_time")  # columns that tell a time, by name
 _SAME_TIME = (
-    "the features are of the same time as the target: this is no forecast unless they are known beforehand, as weather "
+    "the features have the time of the target: this is a forecast only if they are known beforehand, as weather "
     "forecasts are; --lags and --lead take them from earlier times"
 )
 
@@ -148,9 +148,7 @@ class FitInputs:
         """Which cases the saved forecaster has seen, and which the one that is judged."""
         judged, all_cases = len(self.split[0]), len(self.cases)
         if self.request.hold_test:
-            return (
-                f"The saved forecast is the one that was judged; it is fitted on the {judged:,} cases before the test."
-            )
+            return f"The saved forecast is the one of this report, fitted on the {judged:,} cases before the test."
         return (
             f"The saved forecast is fitted on all {all_cases:,} cases, test cases included; all figures here are of "
             f"the same fit on the {judged:,} cases before them."
@@ -172,9 +170,7 @@ class FitInputs:
         if self.request.directions != "auto" or not self.layout.directions:
             return ()
         names = ", ".join(map(shown, self.layout.directions))
-        return (
-            f"read as directions in degrees and replaced by sine and cosine: {names} (--directions none prevents it)",
-        )
+        return (f"directions in degrees, replaced by sine and cosine: {names} (--directions none prevents it)",)
 
     @property
     def _features_of_the_same_time(self) -> bool:
@@ -204,7 +200,7 @@ class FitInputs:
         divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
         few = too_few_to_choose(len(divided.judged), divided.block)
         selected = "the linear forecast" if request.model_selection else "weight 0"
-        return (f"of the validation rows {few}: {selected} will be selected whatever the others cost",) if few else ()
+        return (f"of the validation rows {few}: {selected} is selected whatever the others cost",) if few else ()
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""

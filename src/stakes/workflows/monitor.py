@@ -53,8 +53,8 @@ class Monitored:
         """What is to be known, in one sentence."""
         watch, left = self.watch, self.watch.left
         if not self.cases:
-            return "There is no new case with an outcome, so there is nothing to judge yet."
-        risk = f"false for at most {number_text(100 * watch.alpha)} % of forecasts that have not changed"
+            return "There is no new case with an outcome, so nothing can be judged yet."
+        risk = f"false for at most {number_text(100 * watch.alpha)} % of unchanged forecasts"
         if not left:
             most = max(answer.evidence for answer in watch.answers)
             waiting = f", {watch.waiting} waiting for their block to fill" if watch.waiting else ""
@@ -168,8 +168,8 @@ class _Seen(NamedTuple):
 def _of_recalibration(opened: Recalibration, folder: Path, new: Path, forecasts: Path | None, csv: CsvOptions) -> _Seen:
     if opened.judged is None:
         raise SettingError(
-            f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
-            "with a larger --test-fraction"
+            f"{folder} has no test cases to compare new ones with; recalibrate with more past cases, or with a "
+            "larger --test-fraction"
         )
     require_same_files(opened, folder, forecasts)
     files = (new, None) if forecasts is None else (forecasts, new)
@@ -189,7 +189,7 @@ def _of_fit(opened: Bundle, folder: Path, new: Path, forecasts: Path | None, csv
     if forecasts is not None:
         raise SettingError(f"{folder} is a fit, which forecasts itself, got --forecast {str(forecasts)!r}")
     if JUDGED_CASES.as_posix() not in opened.files:
-        raise SettingError(f"{folder} has no test cases that new ones could be held against; fit with --test-fraction")
+        raise SettingError(f"{folder} has no test cases to compare new ones with; fit with --test-fraction")
     opened.require_recorded(JUDGED_CASES.parent.as_posix())
     judged, forecast, layout = read_judged(folder), opened.forecast, opened.layout_of(folder)
     times = judged["time"].to_numpy() if "time" in judged else None
@@ -231,7 +231,7 @@ def _of_panel(opened: PanelFit, folder: Path, new: Path, forecasts: Path | None,
 def _newer(times: Times | None, cases: int, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Which cases come after those that were learned from, in the order of their outcomes, and what to say of that."""
     if times is None or last is None:
-        return np.arange(cases), ("without times new cases cannot be told from old ones: all are taken to be new",)
+        return np.arange(cases), ("without times new cases cannot be told from old ones, so all count as new",)
     later = times > np.datetime64(last)
     known = int((~later).sum())
     said = (f"{count_text(known, 'case')} up to {last} are part of the fit and left out",) if known else ()

@@ -72,7 +72,7 @@ def recalibrate_again(
 ) -> Result:
     """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned."""
     if out.resolve() == folder.resolve():
-        raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old one")
+        raise SettingError(f"a refit needs a new folder, but {str(out)!r} holds the old recalibration")
     old = load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
     require_same_files(old, folder, forecasts)
     words = cost_again(old.cost_spec, None) if cost is None else cost
@@ -88,9 +88,9 @@ def recalibrate_again(
 def require_same_files(opened: Recalibration, folder: Path, forecasts: Path | None) -> None:
     """Raise unless forecasts have a file of their own where those had that were learned from."""
     if opened.layout.own_file and forecasts is None:
-        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names the new one")
+        raise SettingError(f"{folder} was learned from a file of forecasts; name the new one with --forecast")
     if forecasts is not None and not opened.layout.own_file:
-        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
+        raise SettingError(f"{folder} was learned from one table; leave out --forecast, got {str(forecasts)!r}")
 
 
 _NOT_COMPARED = "The old correction and the new one are not compared"

@@ -108,7 +108,8 @@ def value_of_fit(
     layout, forecast = bundle.layout_of(folder), bundle.forecast
     if forecast.state.conditioned:
         raise SettingError(
-            f"{folder} has a forecast of its own for each value of {forecast.state.ranged}, of which no one curve tells"
+            f"{folder} has a forecast of its own for each value of {forecast.state.ranged}, so no single curve shows "
+            "their value"
         )
     cases = layout.cases(table)
     sets = {"the forecast": _drawn(forecast, cases, "chosen")}
