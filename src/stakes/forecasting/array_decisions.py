@@ -39,8 +39,8 @@ def decide_array(
     The result has `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile`, as
     `Decisions` explains them. A case with a missing value has none of them: NaN and False. Where an
     action has several parts there are `gap`, `infeasible` and `unbounded` too, and `action` and `quantile` have the
-    dimension of the sites; an action with other parts than one for each site has the dimension `part`. A cost that is
-    averse to risk has `plain_expected_cost` too.
+    dimension of the sites; an action with other parts than one for each site has the dimension `part`. For a
+    risk-averse cost there is `plain_expected_cost` too.
 
     >>> import numpy as np, stakes, xarray as xr
     >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))

@@ -151,7 +151,7 @@ def decision_table(
 
     Its columns are those of the index, `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and
     `quantile_LEVEL`; where an action has several parts `action_PART` for each, `gap`, `status` and
-    `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a cost that is averse to risk stands
+    `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a risk-averse cost stands
     `plain_expected_cost`. A decision without any best action has NaN.
     """
     samples = torch.as_tensor(np.asarray(members))

@@ -51,14 +51,14 @@ Floats = NDArray[np.float64]
 class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
-    The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
-    weight is then trained again on all of them; leave a gap of the lead time before rows that judge. Every row sees the
-    same noise: its forecast does not depend on the other rows. `score` is the mean realised cost, negative.
+    Rows are in the order of time. The last ones stop the training and select the decision weight, which is then trained
+    again on all rows. Leave a gap of the lead time before your test rows. A row's forecast does not depend on the other
+    rows. `score` is the negative mean realised cost.
 
     Args:
         cost: What a decision costs. One of its parameters may be a range, as in `ShortfallCost(ParameterRange(1, 50))`:
-            then one forecast is trained for all decision makers in it, each row drawing its own, and `decide` is told
-            which one each row belongs to.
+            then one forecast is trained for all decision makers in that range, with a value drawn for each row, and
+            `decide` takes the value of each row.
         model: "implicit", "diffusion", "linear" (which needs no training: `LinearModel`), settings such as
             `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
             `SampleModel`.
@@ -69,17 +69,16 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         base: What the forecast starts from: "linear", ridge regression with the covariance of its errors, to which an
             implicit model adds a network and which early stopping may keep; "trees", boosted trees (LightGBM, extra
             `trees`), to whose forecasts any model adds its own, an implicit one with a linear start; or "none".
-        gap: How many rows the lead time has: rows so near to those that a linear forecast is tried on are left out of
-            its fit. 0 where a forecast is issued just before its outcome.
+        gap: Number of rows in the lead time; the cross-validation of the linear forecast leaves out so many rows beside
+            each held-out block. 0 if a forecast is issued just before its outcome.
         outcome_bounds: Physical limits of the outcomes, (lower, upper), one of which may be None; members are clipped
             to them. "auto" uses `cost.outcome_bounds`, or 0 and a capacity at which the data have many exact ties; None
             for none.
-        scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
+        scoring_rule: The proper score of the training loss: "energy", "pointwise", "total", or a mixture such as
             "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
-        decision_weight: Share of the decision in the loss, from 0, the score alone, to 1, the decision alone. "auto"
-            trains all `weights` from one start; alternate blocks of the validation rows stop training and select the
-            weight (`stakes.evaluation.selection`).
-        conditioned: Whether models see the cost parameter that is a range as a feature, so that each decision maker has
+        decision_weight: Share of the decision in the loss, from 0 (score only) to 1 (decision only). "auto" trains all
+            `weights` from the same start; alternate blocks of the validation rows stop training and select the weight.
+        conditioned: Whether models take the cost parameter with a range as a feature, so that each decision maker gets
             a forecast of their own.
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
         weights: Decision weights that "auto" compares; 0 is always one of them.
@@ -88,39 +87,39 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             such as a linear one, is fitted once.
         decision_member_count: Members that the decision is made from in training, of which the score sees the first;
             None for those of `training`: by default the members of the score, and 30 where "auto" tries weights of an
-            implicit model for an action of one number, since few members teach a forecast to be too sure.
+            implicit model for a scalar action, because few members make a forecast overconfident.
         epochs: Maximum number of epochs, instead of those of `training`.
-        training: All else about the training; None for what suits the number of rows and of epochs.
-        validation_fraction: Share of the rows, the latest, that stop training and select.
-        refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are then trained
-            again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
-            the last ones.
+        training: All other training settings; None for settings that suit the numbers of rows and epochs.
+        validation_fraction: Share of the rows, the latest, that stop training and select the forecast.
+        refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are trained again on
+            all rows, for the best number of epochs; False keeps the models that have not seen the validation rows.
         model_selection: Whether "auto" selects among climatology, the linear forecast, boosted trees (where LightGBM is
             installed and outcomes are few), the networks, the score of the total, decision weights, a pool of these and
             a correction by recent errors: each is selected if it is expected to cost less than the one before it, the
-            last one if it does no harm. False takes the networks and chooses their weight only.
+            last one if it does no harm. False keeps the networks and selects only their weight.
         recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is expected to help, or where they lie nearer to their mean, or
             farther, than errors do (`stakes.Correction`).
-        tolerance: Largest increase of the score, in percent, over weight 0 or the candidate before; None for no limit.
-        block: Number of consecutive rows that depend on each other; "auto" chooses by their times.
+        tolerance: Largest accepted increase of the score, in percent, over weight 0 or the candidate before; None for
+            no limit.
+        block: Number of consecutive rows that depend on each other; "auto" derives it from their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
         n_jobs: Number of processes, as in scikit-learn; a GPU needs one.
-        warm_start: Whether a second fit starts from the models of the first, their scaling too, without pre-training.
-        random_state: Random seed, also of the noise of the forecasts.
-        verbose: Whether to show progress; 0 for no.
+        warm_start: Whether a second fit starts from the models and the scaling of the first, without pre-training.
+        random_state: Random seed of the training and of the forecasts' noise.
+        verbose: Whether to show progress; 0 shows none.
 
     Attributes:
-        forecast_: The fitted forecast: models, what corrects and bounds their members, and the best constant action.
-        kind_: What its models are: without features, linear, trees, what the parameters ask for, or a pool of these.
-        pool_: What a pool is made of, and the share of each part; None for any other forecast.
+        forecast_: The fitted forecast: models, correction and bounds of their members, and the best constant action.
+        kind_: The kind of its models: without features, linear, trees, as the parameters ask, or a pool of these.
+        pool_: The parts of a pool and their shares; None for any other forecast.
         selection_: How each candidate was judged; None where there was no model selection.
         candidate_forecasts_: The forecast of each candidate by its name, as long as the forecaster is in memory.
-        frontier_: How the decision weight was chosen; None where it was given.
-        training_: How each model of the search trained.
-        found_: How long the models that are kept are to be trained on other rows.
-        validation_cases_: How many rows did not train in the search.
-        trees_: What the models add their forecasts to; None on another base.
+        frontier_: How the decision weight was selected; None where it was given.
+        training_: The training record of each model of the search.
+        found_: How many epochs `refit` trains the selected models for.
+        validation_cases_: The number of validation rows in the search.
+        trees_: The trees to whose forecasts the models add; None on another base.
         leaks_: A note for each outcome that a feature reproduces almost exactly.
 
     >>> import numpy as np, stakes
@@ -181,16 +180,16 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         checkpoints: Path | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Self:
-        """Train the models, choose the weight where `decision_weight` is "auto", and train it again on all rows.
+        """Train the models, select the weight where `decision_weight` is "auto", and train it again on all rows.
 
-        A feature that reproduces an outcome almost exactly is told of, by a `StakesWarning` and in `leaks_`.
+        A `StakesWarning` and `leaks_` name any feature that reproduces an outcome almost exactly.
 
         Args:
             X: Features (n, F), rows in the order of time.
             y: Outcomes (n,) or (n, D).
-            times: When these happened (n,), which tells how many neighbours belong together; None if it is not known.
-            checkpoints: A folder with which the same call goes on after a kill; None keeps nothing.
-            stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
+            times: Times of the outcomes (n,), from which the length of blocks is derived; None if unknown.
+            checkpoints: A folder from which the same call resumes after an interruption; None keeps nothing.
+            stop: Called after every epoch; if it returns True, training ends with `InterruptedTraining`.
         """
         rows = self._rows(X, y, times)
         names = self._feature_names
@@ -215,16 +214,16 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         checkpoints: Path | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Self:
-        """Train the chosen weight again on other rows, for the epochs that `fit` found; nothing is chosen or judged.
+        """Train the selected weight again on other rows, for the epochs that `fit` found, without a new selection.
 
-        With `warm_start` it goes on from the models there are.
+        With `warm_start` training continues from the fitted models.
 
         Args:
-            X: Features (n, F), rows in the order of time: those of the fit and newer ones, as a rule.
+            X: Features (n, F), rows in the order of time: usually those of the fit and newer ones.
             y: Outcomes (n,) or (n, D).
-            times: When these happened (n,); None if it is not known.
-            checkpoints: A folder of its own with which the same call goes on after a kill; None keeps nothing.
-            stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
+            times: Times of the outcomes (n,); None if unknown.
+            checkpoints: A new folder from which the same call resumes after an interruption; None keeps nothing.
+            stop: Called after every epoch; if it returns True, training ends with `InterruptedTraining`.
         """
         rows = self.forecast.cases(self._table(X), y, times)
         if ranged_parameter(self.cost) != self.forecast_.state.ranged:

@@ -189,10 +189,9 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
         features: Any = None,
         progress: SelectionProgress | None = None,
     ) -> Self:
-        """Select a candidate, and learn it from all cases.
+        """Select a candidate and learn it from all cases.
 
-        Forecasts and features that reproduce an outcome almost exactly are told of, by a `StakesWarning` and in
-        `notes_`.
+        A `StakesWarning` and `notes_` name forecasts and features that reproduce an outcome almost exactly.
 
         Args:
             X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or

@@ -33,23 +33,22 @@ class TrainingSettings:
     """How a model is trained; the defaults are the paper's (appendix B), where it states them.
 
     Attributes:
-        epochs: The largest number of epochs. An epoch is as many full batches of a fresh shuffle as the cases give;
-            what is left over waits for the next one.
-        pretraining_epochs: Epochs on the score alone that come first. They are not counted in `epochs` and end with
-            fresh loss scales and a fresh optimiser.
+        epochs: Maximum number of epochs. An epoch has as many full batches of shuffled cases as there are; the rest
+            are left out of it.
+        pretraining_epochs: Epochs on the score alone that come first. They do not count in `epochs`; loss scales and
+            optimiser start afresh after them.
         batch: Cases per training step.
         members: Members per case in training.
-        learning_rate: Adam's, at the start.
-        validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
-            time.
+        learning_rate: Initial learning rate of Adam.
+        validate_every: Number of epochs between validations, which all use the same noise.
         validation_members: Members per case in validation.
-        validation_draws: How many times each validation case is drawn; of a diffusion model, at as many evenly spread
-            noise levels. None takes 1, or for a diffusion model what makes 4,096 draws of all cases, at most 16.
-        patience: After so many epochs without a better validation training stops; the best weights are restored.
-        keep: Whether the weights of the "best" validation or of the "last" epoch are kept; "last" does not stop early.
-        gradient_clip: The largest norm of a step's gradient; None does not clip.
-        weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
-        schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
+        validation_draws: Number of draws of each validation case; for a diffusion model, at as many evenly spaced noise
+            levels. None is 1, or for a diffusion model enough for 4,096 draws of all cases, at most 16.
+        patience: Number of epochs without a better validation after which training stops and restores the best weights.
+        keep: "best" keeps the weights of the best validation, "last" those of the last epoch, without early stopping.
+        gradient_clip: Largest norm of a step's gradient; None does not clip.
+        weight_decay: Weight decay, decoupled from the gradient as in AdamW.
+        schedule: Schedule of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
         score_estimator: "fair" or "biased", as in `energy_score`.
         decision_estimator: "plain" or "debiased", as in `DecisionScore`.
         solver: How training finds the best action: "exact", or "projected_gradient", the paper's, with `solver_steps`.
