@@ -10,6 +10,11 @@ from calls import called, complaint
 import stakes
 from stakes.artifacts.recalibrations import load_recalibration
 from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.service import schemas
+from stakes.service.routes import Service
+from stakes.service.schemas import RequestError
+from stakes.service.server import ServiceSettings
+from stakes.service.sources import open_source
 
 MEMBERS = [f"m{place}" for place in range(1, 9)]
 ASKED = ("--forecast", "m1:m8", "--outcome", "demand", "--lead", "24", "--decision-weights", "none")
@@ -102,4 +107,41 @@ def test_prices_that_cannot_be_are_refused_in_one_line() -> None:
     assert made("@margin")[0] == 0
     past(9).drop(columns="margin").to_csv("new.csv", index=False)
     assert "margin" in complaint("decide", "own", "new.csv")
-    assert "numbers in place of columns" in complaint("serve", "own", "--port", "0")
+
+
+def test_the_service_takes_the_price_of_each_row_by_its_name_or_from_its_column() -> None:
+    past().to_csv("past.csv", index=False)
+    assert made("@margin")[0] == 0
+    new = past(4, 1).drop(columns="demand").assign(date=pd.date_range("2026-01-01", periods=4))
+    new.to_csv("new.csv", index=False)
+    assert called("decide", "own", "new.csv", "--out", "own.csv", "--quiet")[0] == 0
+    expected = pd.read_csv("own.csv")
+    service = Service(open_source(Path("own"), None, ServiceSettings()))
+    known = [{"time": f"{date:%Y-%m-%dT%H:%M}", "lead": 24} for date in new["date"]]
+    asked = {"members": new[MEMBERS].to_numpy().tolist(), "known": known}
+
+    def actions(**cost: float | list[float]) -> list[float | list[float] | None]:
+        answer = service.decide(schemas.DecideRequest.model_validate({**asked, "cost": cost}))
+        return [decision.action for decision in answer.decisions]
+
+    assert actions(underage=[1, 9, 1, 9]) == pytest.approx(expected["action"].tolist())
+    assert actions(underage=9)[1::2] == pytest.approx(expected["action"].tolist()[1::2])
+    answer = service.table(schemas.TableRequest(csv=new.to_csv(index=False)))
+    table = pd.DataFrame(answer.rows, columns=answer.columns)
+    assert table["action"].tolist() == pytest.approx(expected["action"].tolist())
+    assert table["margin"].tolist() == [1, 9, 1, 9]
+    assert {"margin"} <= set(service.model().table_columns)
+    for cost, said in (
+        ({}, "say one number, or one for each of the 4 rows"),
+        ({"underage": [1, 9]}, "got 2"),
+        ({"underage": -1}, "got -1"),
+        ({"underage": 1, "overrage": 2}, "overage"),
+    ):
+        with pytest.raises(RequestError, match=said):
+            actions(**cost)
+    with pytest.raises(RequestError, match="leave it out"):
+        service.table(schemas.TableRequest(csv="", cost={"underage": 1}))
+    case = schemas.CurveRequest.model_validate(
+        {"members": asked["members"][0], "known": known[0], "cost": {"underage": 9}}
+    )
+    assert service.curve(case).curves[0].decision.action == pytest.approx(actions(underage=9)[0])

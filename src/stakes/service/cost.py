@@ -18,6 +18,7 @@ from stakes.costs.cost import (
     user_cost_errors,
     with_parameter,
 )
+from stakes.costs.scalar_costs import cost_of_rows
 from stakes.errors import StakesError, did_you_mean
 from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
 
@@ -43,7 +44,7 @@ class PricedCost:
         """The cost that some rows of the request pay."""
         ranged = self.spec.ranged
         if not self.values or ranged is None:
-            return self
+            return replace(self, cost=cost_of_rows(self.cost, rows))
         values = self.values[rows]
         own = with_parameter(self.cost, ranged.name, torch.tensor(values, dtype=dtype))
         return replace(self, cost=own, values=values)
@@ -81,11 +82,41 @@ class ServedCost:
 
     def priced(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None = None) -> PricedCost:
         """The cost with these numbers in place of its own, or numbers for each outcome; None for no such number."""
+        if self._spec.columns:
+            return self._of_prices(parameters, rows)
         each, ranged = self._of_range(parameters, rows), self._spec.ranged
         if not each or ranged is None:
             return self.priced_for_all(parameters)
         others = {name: value for name, value in parameters.items() if name != ranged.name}
         return replace(self.priced_for_all(others), values=each)
+
+    def of_table(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
+        """The cost for a table, whose columns may have the prices of its rows."""
+        for name, column in self._spec.columns.items():
+            if name in parameters:
+                raise RequestError(f"cost.{name}", f"{name} stands in the column {column} of the table; leave it out")
+        return self.priced_for_all(parameters) if self._spec.columns else self.priced(parameters)
+
+    def _of_prices(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None) -> PricedCost:
+        """The cost at the prices that a request tells by their names, one for all rows or one for each."""
+        columns = self._spec.columns
+        priced = self.priced_for_all({name: value for name, value in parameters.items() if name not in columns})
+        own, wanted = {}, "one number" if rows is None else f"one number, or one for each of the {rows} rows"
+        for name, column in columns.items():
+            field, value = f"cost.{name}", parameters.get(name)
+            if value is None:
+                raise RequestError(field, f"each case has its own {name}, the column {column} of a table: say {wanted}")
+            if isinstance(value, Sequence) and len(value) != rows:
+                raise RequestError(field, f"{name} must be {wanted}, got {len(value)}")
+            if odd := [number for number in _numbers(value) if not 0 <= number <= _LARGEST]:
+                raise RequestError(field, f"{name} must be from 0 on, and fit into single precision, got {odd[0]:g}")
+            own[name] = value
+        with priced.naming_field("cost"):
+            each = {name: _of_each(value, rows or 1) for name, value in own.items()}
+            if any(isinstance(value, Sequence) for value in own.values()):
+                return replace(priced, cost=priced.spec.of_cases(each))
+            spec = priced.spec.of_rows({name: float(value[0]) for name, value in each.items()})
+            return PricedCost(spec, spec.build())
 
     def _of_range(
         self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None
@@ -154,7 +185,7 @@ class ServedCost:
     def answer(self) -> CostAnswer:
         """What clients may know of it."""
         spec, cost = self._given.spec, self._given.cost
-        values = {name: value for name, value in spec.at().parameters.items() if isinstance(value, float)}
+        values = {name: value for name, value in spec.at().level_prices.parameters.items() if isinstance(value, float)}
         return CostAnswer(
             text=self._given.text,
             about=cost_names().get(spec.name, ""),
@@ -186,11 +217,15 @@ class ServedCost:
     def _build(self, parameters: tuple[tuple[str, float | tuple[float, ...] | None], ...]) -> PricedCost:
         given = {**self._spec.parameters, **dict(parameters)}
         spec = replace(self._spec, parameters={name: value for name, value in given.items() if value is not None})
-        return PricedCost(spec, spec.build())
+        return PricedCost(spec, spec.level_prices.build())
 
 
 def _numbers(value: float | Sequence[float] | None) -> Sequence[float]:
     return () if value is None else value if isinstance(value, Sequence) else (value,)
+
+
+def _of_each(value: float | Sequence[float], rows: int) -> torch.Tensor:
+    return torch.tensor(value if isinstance(value, Sequence) else [value] * rows, dtype=torch.float64)
 
 
 def _hashable(value: float | Sequence[float] | None) -> float | tuple[float, ...] | None:

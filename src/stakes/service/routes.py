@@ -134,12 +134,13 @@ class Service:
 
     def table(self, request: schemas.TableRequest) -> schemas.TableAnswer:
         """A decision for every row, or target time, of a table, as `stakes decide` makes it."""
-        priced = self._cost.priced(request.cost)
+        priced = self._cost.of_table(request.cost)
         drawn = self._source.table(request, priced)
+        cost = priced.cost if drawn.cost is None else drawn.cost
         members, weights = drawn.members.numpy(), None if drawn.weights is None else drawn.weights.numpy()
         with priced.naming_field("csv"):
-            decided = decision_table(priced.cost, members, drawn.index, request.quantiles, weights, drawn.targets)
-            notes = decision_notes(priced.cost, decided, members, weights)
+            decided = decision_table(cost, members, drawn.index, request.quantiles, weights, drawn.targets)
+            notes = decision_notes(cost, decided, members, weights)
         decided = decided.assign(**drawn.beside or {})
         return schemas.TableAnswer(
             forecast=drawn.forecast,

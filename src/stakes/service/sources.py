@@ -75,6 +75,7 @@ class DrawnTable(Drawn):
 
     index: "pd.Index[Any]" = field(default_factory=lambda: pd.RangeIndex(0))  # what its rows are called
     targets: tuple[str, ...] = ()  # the names of the outcomes
+    cost: Cost | None = None  # that of its rows, where each has its own prices
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -559,7 +560,11 @@ class RecalibrationSource(ForecastSource):
             given = forecasts_in_table(self.opened.layout, table, "the table")
             require_rows("csv", len(given), self.settings)
             drawn = self._drawn(given, request.forecast)
-        return DrawnTable(**vars(drawn) | {"field": "csv"}, index=given.labels, targets=given.targets)
+            cost = given.priced(priced.cost, priced.spec.columns)
+        prices = {} if given.prices is None else dict(given.prices.items())
+        beside = {name: prices[key].to_numpy() for key, name in priced.spec.columns.items()}
+        told = vars(drawn) | {"field": "csv", "beside": beside}
+        return DrawnTable(**told, index=given.labels, targets=given.targets, cost=cost)
 
     def model(self) -> dict[str, Any]:
         opened, state, layout = self.opened, self.opened.state, self.opened.layout
@@ -591,7 +596,7 @@ class RecalibrationSource(ForecastSource):
                 )
             ],
             "takes_tables": True,
-            "table_columns": [*own, *layout.columns, *layout.features],
+            "table_columns": [*own, *layout.columns, *layout.known],
             "corrects": schemas.CorrectsAnswer(
                 form=state.form,
                 member_levels=list(learned.levels) or None,
@@ -655,8 +660,6 @@ class RecalibrationSource(ForecastSource):
 
 def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> RecalibrationSource:
     opened = load_recalibration(folder, cost)
-    if opened.cost_spec.columns:
-        raise SettingError(f"the service needs numbers in place of columns: --cost says them, got {opened.cost_spec}")
     judged = opened.judged
     return RecalibrationSource(
         settings=settings,
