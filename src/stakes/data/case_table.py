@@ -171,7 +171,7 @@ def as_tensor(values: NDArray[np.float64], name: str, incomplete: bool = False) 
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     if not (np.isfinite(single) | (incomplete & np.isnan(single))).all():
-        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.nanmax(np.abs(values)):.3g}")
+        raise NonFiniteError(f"{name} must hold numbers within single precision, got {np.nanmax(np.abs(values)):.3g}")
     return torch.from_numpy(single)
 
 

@@ -225,9 +225,9 @@ def _underestimates(comparison: Comparison) -> Iterator[str]:
         return
     expected, realised = _expected_and_realised(comparison)
     sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if ratio and narrow else ""
-    remedy = "Newer rows or features that tell what has changed may help."
+    remedy = "Newer rows or features that show what has changed may help."
     if comparison.settings.get("ensemble", 1) == 1:
-        remedy = "Newer rows, features that tell what has changed, or several models (--ensemble 4) may help."
+        remedy = "Newer rows, features that show what has changed, or several models (--ensemble 4) may help."
     if comparison.kind == "recalibration":
         remedy = "More or newer past forecasts may help."
     yield (

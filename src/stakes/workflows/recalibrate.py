@@ -197,7 +197,7 @@ def _compared(old: Recalibration, made: Recalibration, given: ForecastSet) -> st
         return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {last}."
     places = given.index.get_indexer(judged.cases.index[newer])
     if old.cost_spec.columns != made.cost_spec.columns:
-        return f"{_NOT_COMPARED}: the prices of their costs stand in other columns."
+        return f"{_NOT_COMPARED}: their prices are in different columns."
     paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
     new = judged.values("cost", "corrected")[newer]
     change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))

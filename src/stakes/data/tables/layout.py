@@ -223,9 +223,9 @@ class TableLayout:
         if shared := {*self.targets} & {*self.known, *(() if self.lags else self.features)}:
             raise SettingError(f"the target {min(shared)!r} cannot be a feature of its own time; give lags and lead")
         if self.features and (stray := {*self.directions} - {*self.features, *self.known}):
-            raise SettingError(f"directions must be of the features or of what is known, got {min(stray)!r}")
+            raise SettingError(f"directions must be features or columns known in advance, got {min(stray)!r}")
         if taken := {*self._made_of(self.directions)} & {*self.targets, *self.features, *self.known}:
-            raise SettingError(f"directions become sine and cosine, but there is a column {min(taken)!r} already")
+            raise SettingError(f"directions become sine and cosine, but the column {min(taken)!r} exists already")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
         """The layout with all columns named.

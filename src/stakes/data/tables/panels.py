@@ -561,9 +561,7 @@ class Panel:
                 f"{ended:,} of {self.count:,} series have ended, more than {_QUIET} times before the newest outcome"
             )
         if new:
-            notes.append(
-                f"{new:,} of {self.count:,} series have no outcome yet: their level is that of series like them"
-            )
+            notes.append(f"{new:,} of {self.count:,} series have no outcome yet: they take the level of similar series")
         return tuple(notes)
 
 
