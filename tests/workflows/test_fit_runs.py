@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from calls import called, complaint
@@ -17,7 +18,7 @@ from load_tables import load_table
 from stakes.actions import solve as actions
 from stakes.actions.scalar_solvers import NewtonBisection
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.folder import read_manifest
+from stakes.artifacts.folder import read_judged, read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.files import read_json, write_json
 from stakes.service.routes import Service
@@ -110,6 +111,17 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert str(done / "costs.py") not in Path("old/fit.json").read_text()
     assert not Path("old/checkpoints").exists()
     assert "evaluation/features.parquet" in read_manifest(Path("old")).files
+
+
+def test_which_errors_cost_how_much_is_kept_and_shown() -> None:
+    judged = read_judged(Path("old"))
+    by_outcome, by_members = (judged.filter(like=f"regret_of_{kind}_") for kind in ("outcome", "members"))
+    assert next(iter(by_members)) == "regret_of_members_lowest third"
+    np.testing.assert_allclose(by_outcome.sum(axis=1), by_members.sum(axis=1), rtol=1e-9)
+    assert by_outcome.sum(axis=1).mean() == pytest.approx(judged["foresight_regret"].mean(), rel=0.05)
+    page = Path("old/report.html").read_text("utf-8")
+    assert page.count("Where the money went</h2>") == 1
+    assert "highest third" in page
 
 
 @pytest.mark.usefixtures("no_report")

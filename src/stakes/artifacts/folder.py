@@ -444,6 +444,7 @@ def _differences(kept: CostSpec, given: CostSpec, beside: str) -> tuple[str, ...
 # Tables in the folder of a fit: its test cases as they were judged, and the features of the last of them
 
 JUDGED_CASES = Path("evaluation", "cases.parquet")
+REGRET = "regret_of_"  # likewise of those with the part of the regret that is due to an outcome, or to members
 WATCHED = "watched_"  # how the names of its columns begin that `stakes monitor` holds new cases against
 STORED_CASES = Path("evaluation", "features.parquet")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 OUTCOME, MEMBERS, HOUR, SEASON, SITE = "outcome", "members", "hour", "season", "site"
 _STEPS = 32  # from the outcome to the members, at each of which the action is differentiated
-_THIRDS = ("lowest third", "middle third", "highest third")
+THIRDS = ("lowest third", "middle third", "highest third")
 _SEASONS = ("Dec to Feb", "Mar to May", "Jun to Aug", "Sep to Nov")
 _JUMPS = 0.05  # of the regret: more that no gradient explains is told
 
@@ -215,7 +215,7 @@ def attribute_regret(
         by_outcome,
         by_members,
         called,
-        tuple(regions or _THIRDS),
+        tuple(regions or THIRDS),
         block_length(len(seen), moments, block),
         moments,
         where,
@@ -254,5 +254,5 @@ def _thirds(cost: Cost, members: Tensor, weights: Tensor | None) -> list[Tensor]
     shares = torch.ones_like(order, dtype=members.dtype) if weights is None else weights.expand(order.shape)
     sorted_shares = shares.gather(-1, order)
     middle = (sorted_shares.cumsum(-1) - sorted_shares / 2) / sorted_shares.sum(-1, keepdim=True)
-    third = torch.zeros_like(middle).scatter(-1, order, middle).mul(len(_THIRDS)).floor()
-    return [third == place for place in range(len(_THIRDS))]
+    third = torch.zeros_like(middle).scatter(-1, order, middle).mul(len(THIRDS)).floor()
+    return [third == place for place in range(len(THIRDS))]

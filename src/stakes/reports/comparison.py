@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from stakes.artifacts.fits import AboutFit, Bundle
-from stakes.artifacts.folder import JUDGED_CASES, MANIFEST, errors_name, read_judged
+from stakes.artifacts.folder import JUDGED_CASES, MANIFEST, REGRET, errors_name, read_judged
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, outcome_total
@@ -20,6 +20,7 @@ from stakes.data.tables.layout import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import JudgedParts, WorthAtValue
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled, YearlyCases, block_length
+from stakes.evaluation.regret import MEMBERS, OUTCOME, RegretAttribution
 from stakes.evaluation.selection import Frontier, ModelSelection, candidate_title
 from stakes.forecasting.corrections import ForecastForm
 from stakes.forecasting.fitted_forecast import ForecastState
@@ -119,6 +120,7 @@ class Comparison:
     sites: NDArray[Any] | None = None  # where they were, (N,)
     thirds: Mapping[str, Mapping[str, Bools]] = field(default_factory=dict)  # `BY_OUTCOME` and `BY_FORECAST`
     outcomes: Floats | None = None  # some outcomes (K, D) to draw the cost at
+    regret: RegretAttribution | None = None  # which errors cost how much; None where it is not known
     has_features: bool = True  # whether features go into the forecast, or stand beside it
     several: bool = False  # whether an action has several parts, of which means are shown
     weight: float | None = None  # the selected decision weight; None where none is spoken of
@@ -294,17 +296,21 @@ def comparison_of_fit(
         name = f"the decision-aware forecast (weight {weight:g})"
         forecasts.append(_following(name, f"weight {weight:g}", columns, targets, state.members))
     times = columns.get("time")
+    foresight = _foresight(plain["cost"] - plain["foresight_regret"])
+    block = block_length(len(cases), times, state.block)
+    unit = "" if cost_spec is None else cost_spec.unit
     return Comparison(
-        policies=(*forecasts, *_others(columns, targets), _foresight(plain["cost"] - plain["foresight_regret"])),
+        policies=(*forecasts, *_others(columns, targets), foresight),
         selected=forecasts[-1],
         outcome=columns["outcome"].astype(np.float64),
         cost=cost,
         cost_spec=cost_spec,
         targets=targets,
-        block=block_length(len(cases), times, state.block),
+        block=block,
         times=times,
         thirds=_thirds(columns["outcome"], forecasts[0].forecast),
         outcomes=np.array(about.outcomes),
+        regret=_regret(columns, forecasts[-1].cost - foresight.cost, block, unit),
         has_features=state.features > 0,
         several="action" not in plain,
         weight=None if weightless else weight,
@@ -447,6 +453,18 @@ def _others(columns: Columns, targets: Sequence[str]) -> Iterator[Policy]:
     climatology = columns.get("climatology_cost")
     if climatology is not None and np.isfinite(climatology).any():
         yield Policy("climatology", "climatology", climatology.astype(np.float64))
+
+
+def _regret(columns: Columns, regret: Floats, block: int, unit: str) -> RegretAttribution | None:
+    """Which errors cost how much, from the columns that a fit keeps of it; None where it keeps none."""
+    kept = {kind: _named(columns, f"{REGRET}{kind}_") for kind in (OUTCOME, MEMBERS)}
+    if not all(kept.values()):
+        return None
+    outcome, members = (np.stack(list(named.values()), 1).astype(np.float64) for named in kept.values())
+    told = np.isfinite(outcome[:, 0])
+    spaced = max(1, block * int(told.sum()) // len(told))  # fewer cases, farther apart
+    outcomes, regions = (tuple(named) for named in kept.values())
+    return RegretAttribution(regret[told], outcome[told], members[told], outcomes, regions, spaced, unit=unit)
 
 
 def _foresight(cost: Floats) -> Policy:

@@ -50,6 +50,7 @@ from stakes.reports.tables import (
     selection_table,
     settings_table,
 )
+from stakes.reports.value import regret_section
 from stakes.text import count_text, number_text
 
 REPORT = "report.html"
@@ -136,9 +137,12 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
         yield _parts_section(comparison, comparison.parts)
     figure = decisions_figure(comparison)
     yield Section("decisions", figure.title, figures=(figure,))
+    if comparison.regret is not None:
+        yield regret_section(comparison.regret)
     if comparison.groups:
         figure, table = groups_figure(comparison), groups_table(comparison)
-        yield Section("groups", "Where the money went", (), (figure,), (table,))
+        title = "Where the money went" if comparison.regret is None else "Regret in groups of cases"
+        yield Section("groups", title, (), (figure,), (table,))
     if comparison.outcomes is not None:
         yield _cost_section(comparison, comparison.outcomes)
     quality = comparison.quality

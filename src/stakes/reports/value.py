@@ -6,7 +6,7 @@ import numpy as np
 
 from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.regret import RegretAttribution, by_kind
+from stakes.evaluation.regret import MEMBERS, OUTCOME, RegretAttribution, by_kind
 from stakes.evaluation.value import ValueCurve
 from stakes.plots import plot_regret, plot_value
 from stakes.reports.drawing import figure_of_panels, panel
@@ -44,15 +44,17 @@ def _at(curve: ValueCurve) -> str:
     return f"{curve.parameter} {number_text(float(curve.values[len(curve.values) // 2]), 3)}"
 
 
-def regret_section(regret: RegretAttribution, at: str) -> Section:
-    """Which errors of the forecast, and which cases, cost more than perfect foresight."""
+def regret_section(regret: RegretAttribution, at: str = "") -> Section:
+    """Which errors of the forecast, and which cases, cost more than perfect foresight; `at` some parameter, if any."""
     kinds = {kind: parts for kind, parts in by_kind(regret.parts()).items() if 1 < len(parts) <= _MOST_DRAWN}
     panels = [panel(lambda axes, kind=kind: plot_regret(regret, kind, ax=axes)) for kind in kinds]
     caption = (
         "Mean regret per case: what decisions cost above perfect foresight. For outcomes and members it is the "
-        "share of their errors, by the gradient through the action; hours, seasons and sites are groups of cases."
+        "share of their errors, by the gradient through the action"
     )
-    figures = (figure_of_panels("regret", "Where the money went", caption, panels, {"at": at}),) if panels else ()
+    caption += "; hours, seasons and sites are groups of cases." if set(kinds) - {OUTCOME, MEMBERS} else "."
+    settings = {"at": at} if at else {}
+    figures = (figure_of_panels("regret", "Where the money went", caption, panels, settings),) if panels else ()
     rows: list[tuple[Cell, ...]] = [
         (part.kind, part.name, part.cases, ShownCell.interval(*part.mean), 100 * part.share)
         for parts in kinds.values()
@@ -66,7 +68,8 @@ def regret_section(regret: RegretAttribution, at: str) -> Section:
         Column("share of all regret", "%", "number"),
     )
     tables = (Table("regret", "Where the money went", columns, tuple(rows), ""),) if rows else ()
-    return Section("regret", f"Where the money went, at {at}", (regret.sentence,), figures, tables)
+    title = f"Where the money went{f', at {at}' if at else ''}"
+    return Section("regret", title, (regret.sentence,), figures, tables)
 
 
 def value_figure(curve: ValueCurve) -> Figure:

@@ -11,9 +11,18 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from stakes.artifacts.folder import open_folder
+from stakes.artifacts.folder import REGRET, open_folder
 from stakes.cost_spec.spec import CostSpec
-from stakes.costs.cost import outcome_total, ranged_parameter, user_cost_errors, with_parameter
+from stakes.costs.cost import (
+    outcome_total,
+    plain_cost_of,
+    ranged_parameter,
+    risk_of,
+    user_cost_errors,
+    vector_cost,
+    with_parameter,
+)
+from stakes.costs.member_weights import case_parts
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import in_utc, told_labels, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table
@@ -36,6 +45,7 @@ from stakes.evaluation.case_metrics import (
 )
 from stakes.evaluation.intervals import Difference, Resampling, block_length, paired_difference
 from stakes.evaluation.metrics import LEVELS
+from stakes.evaluation.regret import MEMBERS, OUTCOME, THIRDS, attributed
 from stakes.files import content_digest
 from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
@@ -50,6 +60,7 @@ if TYPE_CHECKING:
     from stakes.forecasting.panel_forecaster import PanelEvaluation
 
 Floats = NDArray[np.float64]
+_SLOW_CASES = 200  # whose regret is attributed where an action has no formula: a second takes about five
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +95,30 @@ class ForecastJudgement:
                     columns[f"{start}{name}"] = values.astype(np.float32)
         columns |= {f"today_{name}": values for name, values in (self.metrics.today or {}).items()}
         return pd.DataFrame(columns)
+
+    def regret_columns(self) -> dict[str, Floats]:
+        """The part of each case's regret that is due to each outcome, and to each region of members, (N,).
+
+        NaN in cases that were left out to save time; none for actions with several parts, and for a range.
+        """
+        cost = self.forecast.cost
+        if vector_cost(plain_cost_of(cost)) is not None or ranged_parameter(cost) is not None:
+            return {}
+        quick = risk_of(cost) is None and hasattr(cost, "best_action")
+        chosen = np.arange(len(self.cases))[:: 1 if quick else -(-len(self.cases) // _SLOW_CASES)]
+        features = self.forecast.features(self.cases.feature_table.iloc[chosen], None)
+        outcomes = self.cases.outcome[torch.from_numpy(chosen)].double()
+        parts = [
+            attributed(cost, part[own].double(), outcomes[rows][own])[1:]
+            for rows, part in self.forecast.drawn(features)
+            for own in case_parts(part)
+        ]
+        whose, found = (self.forecast.state.target_names, THIRDS), {}
+        for kind, names, each in zip((OUTCOME, MEMBERS), whose, zip(*parts, strict=True), strict=True):
+            for name, values in zip(names, torch.cat(each).T.numpy(), strict=True):
+                found[f"{REGRET}{kind}_{name}"] = np.full(len(self.cases), np.nan)
+                found[f"{REGRET}{kind}_{name}"][chosen] = values
+        return found
 
 
 def judge_forecast(

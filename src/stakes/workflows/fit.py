@@ -90,6 +90,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
         watched = judgement.forecast.errors(judgement.forecast.cases(test.feature_table, test.outcome_table))
         judged = judgement.case_table().assign(**{WATCHED + name: each for name, each in watched._asdict().items()})
+        judged = judged.assign(**judgement.regret_columns())
         parts = judgement.parts
         by_parameter = judge_by_parameter(forecaster.forecast_, test, judgement.block)
         save_cases(out, test)
