@@ -311,8 +311,9 @@ def test_another_unit_is_told() -> None:
     table.assign(load=table["load"] * 1000).to_csv("new.csv", index=False)
     errors = called("decide", "old", "new.csv", "--cost", COST)[2]
     assert "named in outside_training_range" in errors
-    assert "another unit" in errors
-    assert "another unit" not in called("decide", "old", "load.csv", "--cost", COST)[2]
+    assert "named in outside_training_range" in errors
+    assert "check their unit" in errors
+    assert "check their unit" not in called("decide", "old", "load.csv", "--cost", COST)[2]
 
 
 @pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
