@@ -120,8 +120,8 @@ HEAD = "m1,m2,m3,y"
 ISSUED = "time,issued,m1,m2,m3,y\n"
 
 PASTS: dict[str, tuple[str, str, str]] = {
-    "one_past_case": (rows(HEAD, *PAST[:1]), "", "at least 50 to learn from"),
-    "few_past_cases": (rows(HEAD, *PAST), "", "at least 50 to learn from"),
+    "one_past_case": (rows(HEAD, *PAST[:1]), "", "at least 50 past forecasts"),
+    "few_past_cases": (rows(HEAD, *PAST), "", "at least 50 past forecasts"),
     "no_outcome_yet": (rows(HEAD, *(f"{line}," for line in BARE)), "", "has no outcome in y for any of the forecasts"),
     "outcomes_where_forecasts_are_missing": (rows(HEAD, "1,2,3,", ",,,4"), "", "all 2 cases of 'given.csv' lack"),
     "outcomes_in_words": (rows(HEAD, "1,2,3,wet"), "", "column 'y' must hold numbers, got 'wet' in data row 1"),
@@ -213,5 +213,5 @@ def test_a_recalibration_is_not_replaced_by_nothing(recalibrated: Path) -> None:
     before = {path.name: path.read_bytes() for path in recalibrated.iterdir() if path.is_file()}
     Path("given.csv").write_text(rows(HEAD, *PAST))
     words = ["--forecast", "m1:m3", "--outcome", "y", "--cost", COST, "--out", str(recalibrated), "--force"]
-    assert "at least 50 to learn from" in complaint("recalibrate", "given.csv", *words)
+    assert "at least 50 past forecasts" in complaint("recalibrate", "given.csv", *words)
     assert {path.name: path.read_bytes() for path in recalibrated.iterdir() if path.is_file()} == before
