@@ -80,7 +80,7 @@ def test_rows_that_lack_too_much_are_left_out_and_counted() -> None:
     assert notes[1:] == ["1 of 4 rows left out: a feature is missing"]
     last, notes = decided(new, "--last")
     assert list(last["row"]) == [3]
-    assert notes[0] == "the newest, 4, lacks too many features for a decision"
+    assert notes[0] == "the newest row, 4, lacks too many features for a decision"
     last, notes = decided(new[:2], "--last")
     assert list(last["missing_features"]) == ["wind"]
     new[3:].to_csv("new.csv", index=False)
