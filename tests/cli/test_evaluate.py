@@ -301,4 +301,4 @@ def test_a_fitted_forecaster_that_is_worse_than_one_action_is_told(fitted: Path)
 
 
 def test_outcomes_are_of_members_and_of_recalibrations(fitted: Path) -> None:
-    assert "--outcomes is for --members" in complaint("evaluate", str(fitted), "members.csv", "--outcomes", "outcomes.csv")
+    assert "--outcomes is for" in complaint("evaluate", str(fitted), "members.csv", "--outcomes", "outcomes.csv")

@@ -29,7 +29,7 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "check-cost": "Check whether a cost is fit for training and where it has a gradient.",
         "implied-cost": "Estimate the price that past actions imply.",
         "data": "List and export the real records that come with the package.",
-        "demo": "Run three examples on real records, from table to report. Takes two minutes on two cores.",
+        "demo": "Run three examples on real records, from table to report. Takes three minutes on two cores.",
     },
 }
 
