@@ -17,7 +17,7 @@ from stakes.data.forecasts.checks import (
     unit_of_outcomes_doubts,
     unlike_learned,
 )
-from stakes.data.forecasts.tables import ForecastValues
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import TableError
 
 RAIN = np.array([0.0, 2.0, 0.5, 31.0])
@@ -60,9 +60,10 @@ LOADS = RANDOM.normal(6000, 400, (12, 20, 3))
 RAIN_OF_DAYS = np.where(RANDOM.uniform(size=(12, 20, 1)) < 0.8, 0.0, RANDOM.exponential(5.0, (12, 20, 1)))
 
 
-def forecast(values: Floats, levels: tuple[float, ...] | None = None) -> ForecastValues:
+def forecast(values: Floats, levels: tuple[float, ...] | None = None) -> ForecastSet:
     days = pd.date_range("2020-01-01", periods=len(values), name="time")
-    return ForecastValues(values, days, tuple(f"b{place}" for place in range(values.shape[2])), levels)
+    targets = tuple(f"b{place}" for place in range(values.shape[2]))
+    return ForecastSet(values, targets=targets, index=days, levels=levels, incomplete=True)
 
 
 def doubts(values: Floats, may_be_quantiles: bool = True) -> tuple[str, ...]:
@@ -147,7 +148,7 @@ def test_targets_of_all_sizes_are_in_one_unit() -> None:
 def unit_doubts(
     values: NDArray[np.float64], outcomes: NDArray[np.float64], targets: tuple[str, ...]
 ) -> tuple[str, ...]:
-    forecast = ForecastValues(values, pd.RangeIndex(len(values), name="row"), targets)
+    forecast = ForecastSet(values, targets=targets, index=pd.RangeIndex(len(values), name="row"), incomplete=True)
     return unit_of_outcomes_doubts(forecast, outcomes, "'f'")
 
 
@@ -242,8 +243,9 @@ PAST_RAIN = np.random.default_rng(0).gamma(0.3, 8, (400, 11, 1))
 PAST_RAIN[:80] = 0  # dry days
 
 
-def forecasts(values: np.ndarray, unit: str | None = None, targets: tuple[str, ...] = ("rain",)) -> ForecastValues:
-    return ForecastValues(values, pd.RangeIndex(len(values), name="row"), targets, unit=unit)
+def forecasts(values: np.ndarray, unit: str | None = None, targets: tuple[str, ...] = ("rain",)) -> ForecastSet:
+    rows = pd.RangeIndex(len(values), name="row")
+    return ForecastSet(values, targets=targets, index=rows, unit=unit, incomplete=True)
 
 
 LEARNED = learned_forecasts(forecasts(PAST_RAIN, "mm"))
@@ -290,7 +292,7 @@ def test_fewer_members_are_told() -> None:
 
 def test_a_known_unit_is_turned_into_the_one_that_was_learned() -> None:
     turned = in_learned_unit(LEARNED, forecasts(PAST_RAIN / 1000, "m"), "'new.nc'")
-    np.testing.assert_allclose(turned.values, PAST_RAIN, rtol=1e-12)
+    np.testing.assert_allclose(turned.members, PAST_RAIN, rtol=1e-12)
     assert len(turned.notes) == 1
     assert "'new.nc' are converted from m to mm" in turned.notes[0]
     same = forecasts(PAST_RAIN, "mm")

@@ -48,7 +48,7 @@ def given_of_arrays(
     """The forecasts, what happened, and what is known beside them, as `stakes.Recalibrator` takes them."""
     if unknown := set(beside) - set(_BESIDE):
         raise TypeError(f"forecasts take no {', '.join(sorted(unknown))}, only {', '.join(_BESIDE)}")
-    given = dict.fromkeys(_BESIDE) | dict(beside)
+    given: dict[str, Any] = dict.fromkeys(_BESIDE) | dict(beside)
     outcomes, names = _outcomes(y)
     if isinstance(X, ForecastSet):
         if said := [name for name, value in given.items() if value is not None]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,8 +22,7 @@ from stakes.data.case_table import CaseTable, as_tensor
 from stakes.data.forecasts.checks import ascend_like_quantiles, unlike_learned
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.quantiles import weighted_vectors
-from stakes.data.forecasts.reading import forecasts_in_table, members_of
-from stakes.data.forecasts.tables import ForecastValues
+from stakes.data.forecasts.reading import forecasts_in_table, with_members
 from stakes.data.tables.columns import zone_notes
 from stakes.data.tables.files import parse_delimited
 from stakes.data.tables.layout import TableLayout, left_out_notes
@@ -625,13 +624,12 @@ class RecalibrationSource(ForecastSource):
             _require_level_each(learned.levels, values.shape[1])
         index = pd.RangeIndex(len(values), name="row")
         names = learned.targets if len(self.targets) > 1 else ("outcome",)
-        forecast = ForecastValues(values, index, names, learned.levels or None)
+        posted = ForecastSet(values, targets=names, index=index, levels=learned.levels or None, incomplete=True)
         with naming_field("members"):
-            members, weights, notes = members_of(layout, forecast)
-        doubts = unlike_learned(learned, forecast)
+            made = with_members(layout, posted).noting(*unlike_learned(learned, posted))
         beside = {} if known is None else _beside(known, len(values), layout.features)
         with naming_field("known"):
-            return ForecastSet(members, weights, self.targets, index, **beside, notes=(*notes, *doubts))
+            return replace(made, targets=self.targets, incomplete=False, **beside)
 
     def _drawn(self, given: ForecastSet, name: str) -> Drawn:
         """The forecast of that name."""

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.data.forecasts.forecast_set import ForecastSet, cases_text
 from stakes.data.forecasts.layout import LearnedForecasts
-from stakes.data.forecasts.tables import ForecastValues, cases_text
 from stakes.errors import TableError, listed, names_text
 from stakes.text import count_text, number_text
 
@@ -166,9 +166,9 @@ def require_one_unit(members: Floats, name: str) -> None:
         )
 
 
-def unit_of_outcomes_doubts(forecast: ForecastValues, outcomes: Floats, name: str) -> tuple[str, ...]:
+def unit_of_outcomes_doubts(forecast: ForecastSet, outcomes: Floats, name: str) -> tuple[str, ...]:
     """A sentence where members or quantiles cannot be in the unit of what happened."""
-    members, targets = forecast.values, forecast.targets
+    members, targets = forecast.members, forecast.targets
     known = ~np.isnan(without_codes(np.concatenate([members, outcomes[:, None]], axis=1))).any((1, 2))
     members, outcomes = members[known], outcomes[known]
     if len(members) < _LEAST_CASES:
@@ -223,18 +223,18 @@ _ENDS = (0.01, 0.99)  # quantiles of the sizes of cases
 _TIMES = 3.0  # beyond them: cases of the usual size are then in another unit
 
 
-def learned_forecasts(forecast: ForecastValues) -> LearnedForecasts:
+def learned_forecasts(forecast: ForecastSet) -> LearnedForecasts:
     """What these forecasts are like."""
     sizes = {}
     for place, target in enumerate(forecast.targets):
-        if len(seen := _sizes(forecast.values[..., place])):
+        if len(seen := _sizes(forecast.members[..., place])):
             low, high = np.quantile(seen, _ENDS).tolist()
             sizes[target] = (low, high)
-    count = forecast.values.shape[1]
+    count = forecast.members.shape[1]
     return LearnedForecasts(forecast.targets, forecast.levels or (), count, sizes, forecast.unit)
 
 
-def in_learned_unit(learned: LearnedForecasts, forecast: ForecastValues, name: str) -> ForecastValues:
+def in_learned_unit(learned: LearnedForecasts, forecast: ForecastSet, name: str) -> ForecastSet:
     """New forecasts in the unit of those that were learned from, with a note; refused where there is no way."""
     if learned.unit is None or forecast.unit == learned.unit:
         return forecast
@@ -242,18 +242,18 @@ def in_learned_unit(learned: LearnedForecasts, forecast: ForecastValues, name: s
         note = f"{name} states no unit; {learned.unit} is assumed, the unit of the past forecasts"
         return forecast.noting(note)
     note = f"the forecasts in {name} are converted from {forecast.unit} to {learned.unit}, the unit of the past ones"
-    values = in_unit(forecast.values, forecast.unit, learned.unit)
-    return replace(forecast, values=values, unit=learned.unit).noting(note)
+    values = in_unit(forecast.members, forecast.unit, learned.unit)
+    return replace(forecast, members=values, unit=learned.unit).noting(note)
 
 
-def unlike_learned(learned: LearnedForecasts, forecast: ForecastValues) -> tuple[str, ...]:
+def unlike_learned(learned: LearnedForecasts, forecast: ForecastSet) -> tuple[str, ...]:
     """A sentence where there are more or fewer members than in the past, or they seem to be in another unit."""
     doubts = []
-    if (count := forecast.values.shape[1]) != learned.count:
+    if (count := forecast.members.shape[1]) != learned.count:
         doubts.append(
             f"each forecast has {count} members, but the correction was learned from forecasts of {learned.count}"
         )
-    sizes = {target: _sizes(forecast.values[..., place]) for place, target in enumerate(forecast.targets)}
+    sizes = {target: _sizes(forecast.members[..., place]) for place, target in enumerate(forecast.targets)}
     strange = {target: told for target in sizes if (told := _other_size(learned, target, sizes[target]))}
     if strange:
         of_targets = f" of {names_text([*strange])}" if len(forecast.targets) > 1 else ""
@@ -289,10 +289,10 @@ _OTHER_UNIT = 300.0  # times as large: watts among kilowatts, not a small site a
 _ALIKE = 10.0  # times, at most, between the others: sites of all sizes, and dawn and noon, tell nothing
 
 
-def forecast_checks(forecast: ForecastValues, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
+def forecast_checks(forecast: ForecastSet, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
     """Sentences about members that can hardly be right; none where nothing is doubtful."""
     notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
-    if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):
+    if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.members):
         notes.append(
             "the members of every case ascend, as quantiles do; if they are quantiles, name the columns by their "
             "levels, such as q10 and q50; if they are members, give --read-as members"
@@ -313,11 +313,11 @@ def ascend_like_quantiles(values: Floats) -> bool:
     return orders >= _HARDLY_BY_CHANCE
 
 
-def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
+def code_doubts(forecast: ForecastSet, name: str) -> tuple[str, ...]:
     """A sentence for each target with a value that looks like a code for a missing one."""
     notes = []
     for place, target in enumerate(forecast.targets):
-        values = forecast.values[..., place]
+        values = forecast.members[..., place]
         known = values[~np.isnan(values)]
         if len(known) < _LEAST_MEMBERS or (value := doubtful_end(known)) is None:
             continue
@@ -330,13 +330,13 @@ def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unit_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
+def _unit_doubts(forecast: ForecastSet, name: str) -> tuple[str, ...]:
     """A sentence where one target alone is of another size than all others, which are of one."""
-    cases, members, targets = forecast.values.shape
-    if targets < 3 or cases * members < _LEAST_NUMBERS or np.isnan(forecast.values).all((0, 1)).any():
+    cases, members, targets = forecast.members.shape
+    if targets < 3 or cases * members < _LEAST_NUMBERS or np.isnan(forecast.members).all((0, 1)).any():
         return ()
-    sizes = np.nanmedian(np.abs(forecast.values), axis=(0, 1))
-    spreads = np.nanstd(forecast.values, axis=(0, 1))
+    sizes = np.nanmedian(np.abs(forecast.members), axis=(0, 1))
+    spreads = np.nanstd(forecast.members, axis=(0, 1))
     for place, target in enumerate(forecast.targets):
         others = np.delete(sizes, place)
         if all(_is_odd(every[place], np.delete(every, place)) for every in (sizes, spreads)):

@@ -1,7 +1,7 @@
 """Forecasts that somebody else makes, as they came, and what belongs to them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,19 +12,32 @@ from numpy.typing import NDArray
 from stakes.costs.cost import Cost
 from stakes.costs.scalar_costs import scalar_cost
 from stakes.data.case_table import outcome_names
-from stakes.data.forecasts.tables import as_index, one_row_each
 from stakes.data.tables.columns import case_labels
 from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, TableError
+from stakes.text import number_order, shortened
 
 Floats = NDArray[np.float64]
 _SECONDS = 3600.0  # of an hour
 _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
+_OF_CASES = ("times", "issued", "leads", "horizon", "sites", "features", "prices", "outcomes", "today")
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What the names in a file tell of its forecasts."""
+
+    levels: bool = False  # whether the columns alone name the levels, and may be members after all
+    sites: bool = False  # whether targets are sites
+    order: bool = False  # whether the user has named the targets one by one, and so given their order
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastSet:
-    """Forecasts of N cases, and what is known beside them."""
+    """Forecasts of N cases, and what is known beside them.
+
+    As a file has them they may be `incomplete`: members, or the quantiles at some `levels`, NaN where one is missing.
+    """
 
     members: Floats  # members (N, M, D), in the outcomes' units; M = 1 is a point forecast
     weights: Floats | None = None
@@ -41,15 +54,21 @@ class ForecastSet:
     today: Floats | None = None  # what was done, (N,) or (N, A) of several parts, NaN where it is not known
     notes: tuple[str, ...] = ()  # sentences about what the user should know
     columns: tuple[tuple[str, ...], ...] = ()  # what those of the M members of each outcome are called, if anything
+    levels: tuple[float, ...] | None = None  # of the quantiles that stand in place of members
+    unit: str | None = None  # the unit of the members, where a gridded file tells
+    naming: Naming = Naming()
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
+        if self.incomplete:
+            return
         members = _finite("members", self.members)
         if members.ndim != 3 or not members.size:
             raise ShapeError(f"members must have the shape (cases, members, outcomes), got {members.shape}")
         cases, count, width = members.shape
         self._set("members", members)
         self._set("targets", tuple(map(str, self.targets)) or outcome_names(None, width))
-        self._set("index", pd.RangeIndex(cases, name="row") if self.index is None else as_index(self.index))
+        self._set("index", pd.RangeIndex(cases, name=ROW) if self.index is None else as_index(self.index))
         if self.weights is not None:
             self._set("weights", _checked_weights(self.weights, count))
         for name in ("outcomes", "leads"):
@@ -117,12 +136,48 @@ class ForecastSet:
     def rows(self, selection: Any) -> Self:
         """Some of the cases."""
         chosen = np.arange(len(self))[selection]
-        return replace(self, **{name: _taken(getattr(self, name), chosen) for name in _of_cases(self)})
+        beside = {name: _taken(values, chosen) for name, values in self._beside.items()}
+        return replace(self, members=self.members[chosen], index=self.index[chosen], **beside)
 
     def in_order(self) -> Self:
         """The same cases in the order in which they were issued, or else happen; those of one moment stay in order."""
         moments = [moment for moment in (self.times, self.issued) if moment is not None]
         return self.rows(np.lexsort(moments)) if moments else self
+
+    @property
+    def _beside(self) -> dict[str, Any]:
+        """What is known of each case beside its members."""
+        return {name: values for name in _OF_CASES if (values := getattr(self, name)) is not None}
+
+    def each_by_itself(self) -> Self:
+        """The same with every target of every case as a case of its own, known by its case and by its site."""
+        cases, count, targets = self.members.shape
+        members = self.members.transpose(0, 2, 1).reshape(cases * targets, count, 1)
+        known_by = [self.index.get_level_values(level).repeat(targets) for level in range(self.index.nlevels)]
+        sites = np.tile(np.array(self.targets, dtype=object), cases)
+        index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
+        beside = {name: values.repeat(targets) for name, values in self._beside.items()}
+        columns = self.columns[:1] if len(set(self.columns)) == 1 else ()
+        return replace(self, members=members, index=index, targets=("outcome",), columns=columns, **beside)
+
+    def only(self, targets: Sequence[str]) -> Self:
+        """The same with these targets alone."""
+        places = [self.targets.index(target) for target in targets]
+        columns = tuple(self.columns[place] for place in places) if self.columns else ()
+        return replace(self, members=self.members[..., places], targets=tuple(targets), columns=columns)
+
+    def by_number(self) -> Self:
+        """The same with targets that differ by a number alone, and that nobody has put in an order, in that of it."""
+        order = None if self.naming.order else number_order(self.targets)
+        if order is None:
+            return self
+        targets = [self.targets[place] for place in order]
+        note = f"outcomes are taken in the order of their numbers, not in that of the file: {shortened(targets)}"
+        return self.only(targets).noting(note)
+
+    def noting(self, *notes: str) -> Self:
+        """The same with more to know about it."""
+        return replace(self, notes=(*self.notes, *notes))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -167,13 +222,6 @@ class ForecastSet:
             self._set("times", self.issued + hours)
 
 
-def _of_cases(forecasts: ForecastSet) -> list[str]:
-    """The fields that have an entry for each case."""
-    shared = ("weights", "targets", "notes", "columns")
-    names = [field.name for field in fields(forecasts) if field.name not in shared]
-    return [name for name in names if getattr(forecasts, name) is not None]
-
-
 def _taken(values: Any, chosen: NDArray[np.int64]) -> Any:
     return values.iloc[chosen] if isinstance(values, pd.DataFrame) else values[chosen]
 
@@ -206,3 +254,36 @@ def _checked_table(each: str, given: Any) -> pd.DataFrame | None:
     if len(columns) < table.shape[1]:
         raise ShapeError(f"{each}s must have columns of different names")
     return pd.DataFrame(columns)
+
+
+# The index that the cases are called by
+
+ROW = "row"
+"""The name of an index that counts the rows of a file, from 0."""
+
+
+def as_index(labels: Any) -> "pd.Index[Any]":
+    """Labels as an index; one of several levels as it is, since `pd.Index` would make tuples of them."""
+    return labels if isinstance(labels, pd.Index) else pd.Index(labels)
+
+
+def cases_text(index: "pd.Index[Any]", chosen: NDArray[np.bool_]) -> str:
+    """The first of some cases, as a message has it, and how many more there are."""
+    places = np.flatnonzero(chosen)
+    label: Any = index[places[0]]
+    text = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"data row {label + 1}{more}" if index.name == ROW else f"case {text}{more}"
+
+
+def one_row_each(numbers: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The numbers with one row for each case, from rows of which several of one case must agree."""
+    once = numbers[~numbers.reset_index().duplicated().to_numpy()]
+    if once.index.is_unique:
+        return once
+    case = once.index[once.index.duplicated()][0]
+    several = once.loc[[case]]
+    column = next(each for each in several.columns if several[each].nunique(dropna=False) > 1)
+    first, second = (f"{value:.15g}" for value in several[column].drop_duplicates()[:2])
+    label = ", ".join(map(str, case)) if isinstance(case, tuple) else case
+    raise TableError(f"{name} must have one {column!r} a case, but {label} has both {first} and {second}")

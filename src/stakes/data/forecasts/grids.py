@@ -1,7 +1,6 @@
 """The members, or quantiles, in a NetCDF file or a Zarr store: a variable along members or levels."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,9 @@ import pandas as pd
 from stakes.costs.cost import action_parts, vector_cost
 from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.forecasts.forecast_set import ROW, ForecastSet, Naming
 from stakes.data.forecasts.layout import ForecastFormat, GridPoint
-from stakes.data.forecasts.tables import ROW, ForecastValues, require_once
+from stakes.data.forecasts.tables import require_once
 from stakes.data.tables.gridded_files import require_unpackable
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
@@ -45,7 +45,7 @@ def forecast_array(
 
 def array_forecast(
     array: "DataArray", number: str, name: str, site: str | None = None, at_points: bool = False
-) -> ForecastValues:
+) -> ForecastSet:
     """The members or quantiles in what `forecast_array` returns."""
     site, plain = site_dimension(array, number, name, site) or _SITE, site is not None
     plain = plain or site == _VARIABLE
@@ -69,9 +69,18 @@ def array_forecast(
     by_run = _VALID in array.coords  # as in files made of GRIB, whose `time` is that of the run
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
-    forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
-    ordered = at_points or site == _VARIABLE
-    return replace(forecast, ordered=ordered, times=times, issued=issued, unit=_own_unit(array))
+    return ForecastSet(
+        values,
+        targets=tuple(targets),
+        index=index,
+        levels=levels,
+        naming=Naming(order=at_points or site == _VARIABLE),
+        incomplete=True,
+        times=times,
+        issued=issued,
+        unit=_own_unit(array),
+        notes=_told(array, cases),
+    )
 
 
 def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:

@@ -32,14 +32,12 @@ from stakes.data.forecasts.columns import (
     with_ranges,
     without_coordinates,
 )
-from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.data.forecasts.forecast_set import ROW, ForecastSet
 from stakes.data.forecasts.grids import array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.forecasts.layout import ForecastLayout, Pair, ReadAs
 from stakes.data.forecasts.quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.forecasts.tables import (
-    ROW,
     CaseRows,
-    ForecastValues,
     case_index,
     of_target,
     table_forecast,
@@ -85,7 +83,7 @@ def read_members(
     outcome_rows = None
     if seen is None:
         _require_targets(layout, forecast, source.name)
-    elif forecast.values.shape[1] < 2 and not points:
+    elif forecast.members.shape[1] < 2 and not points:
         raise TableError(f"{source.name} has one member per case; scores and spread need at least two")
     else:
         outcome_rows = _outcome_rows(layout, None, seen)
@@ -95,19 +93,20 @@ def read_members(
             outcome_rows = replace(outcome_rows, index=pd.RangeIndex(len(outcome_rows.table), name=ROW))
         layout = _with_todays_parts(layout, cost, forecast, outcome_rows)
     cases, complete = _cases(layout, forecast, source.name, rows, outcome_rows, every=True)
-    if forecast.levels is None:
-        require_one_unit(cases.values, source.name)
-    told = [_described(cases, complete)]
-    if forecast.levels is not None:
+    found, how = f"{cases.members.shape[1]} members", []
+    if (levels := cases.levels) is None:
+        require_one_unit(cases.members, source.name)
+    else:
+        found = f"{len(levels)} quantiles, levels {number_text(levels[0])} to {number_text(levels[-1])}"
         beyond = "exponential tails beyond" if layout.tails == "exponential" else "nothing beyond"
-        hint = _OR_MEMBERS if forecast.named else ""
-        told.append(f"read as quantiles, interpolated linearly between the levels, with {beyond}{hint}")
-    told += cases.notes
+        hint = _OR_MEMBERS if cases.naming.levels else ""
+        how = [f"read as quantiles, interpolated linearly between the levels, with {beyond}{hint}"]
+    told = [f"{complete} cases of {found}, targets {names_text(cases.targets)}", *how, *cases.notes]
     if cases.outcomes is not None:
         told += unit_of_outcomes_doubts(cases, cases.outcomes, "the forecast")
-    if forecast.values.shape[1] == 1:
+    if forecast.members.shape[1] == 1:
         told.append("there is one member per case, a point forecast: its action ignores uncertainty")
-    return _given(layout, cases, forecast.targets, source.name, told, cost)
+    return _given(layout, replace(cases, notes=tuple(told)), forecast.targets, source.name, cost)
 
 
 def read_past(
@@ -139,7 +138,7 @@ def read_past(
     cases, _ = _cases(layout, forecast.noting(*told, *matched), source.name, rows, outcome_rows)
     assert cases.outcomes is not None
     if forecast.levels is None:
-        require_one_unit(cases.values, source.name)
+        require_one_unit(cases.members, source.name)
     for doubt in unit_of_outcomes_doubts(cases, cases.outcomes, f"the forecast in {source.name}"):
         raise TableError(doubt)
     layout = replace(layout, learned=replace(learned, bounds=_learned_bounds(layout, cases, cost)))
@@ -203,7 +202,7 @@ def _opened(path: Path, layout: ForecastLayout, csv: CsvOptions) -> _File:
 
 def _forecast(
     layout: ForecastLayout, source: _File, seen: _File | None = None, cost: object = None
-) -> tuple[ForecastValues, CaseRows | None]:
+) -> tuple[ForecastSet, CaseRows | None]:
     """The forecasts of the targets that are meant, in the unit of past ones, and the rows of their table, if any."""
     name, table = source.name, source.table
     if table is None:
@@ -224,7 +223,7 @@ def _forecast(
     return forecast.noting(*unlike_learned(layout.learned, forecast), *code_doubts(forecast, name)), rows
 
 
-def _forecast_alike(layout: ForecastLayout, source: _File) -> tuple[ForecastValues, CaseRows | None]:
+def _forecast_alike(layout: ForecastLayout, source: _File) -> tuple[ForecastSet, CaseRows | None]:
     """The same, refused where their levels are not those of the past ones."""
     assert layout.learned is not None
     forecast, rows = _forecast(layout, source)
@@ -237,7 +236,7 @@ def _forecast_alike(layout: ForecastLayout, source: _File) -> tuple[ForecastValu
     return forecast, rows
 
 
-def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: object) -> ForecastValues:
+def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: object) -> ForecastSet:
     """The forecasts in a gridded file; its sites may be a column of the table of outcomes instead."""
     name, roles = (
         source.name,
@@ -260,7 +259,7 @@ def _in_grid(layout: ForecastLayout, source: _File, seen: _File | None, cost: ob
     return forecast
 
 
-def _require_one_place(forecast: ForecastValues, name: str) -> None:
+def _require_one_place(forecast: ForecastSet, name: str) -> None:
     """Raise where a grid has several forecasts of one time by one run, which are of several places."""
     if forecast.times is None or forecast.index.nlevels == 1:
         return
@@ -274,7 +273,7 @@ def _require_one_place(forecast: ForecastValues, name: str) -> None:
         )
 
 
-def _of_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> ForecastValues:
+def _of_targets(layout: ForecastLayout, forecast: ForecastSet, name: str) -> ForecastSet:
     """The targets that are meant: all of them, or where each is decided by itself those that are there."""
     known = () if layout.learned is None else layout.learned.targets
     if layout.each_site:
@@ -288,15 +287,17 @@ def _of_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> 
     for target in wanted:
         if target not in forecast.targets:
             raise TableError(f"{name} has no site {target!r}; {did_you_mean(target, forecast.targets)}")
-    return replace(forecast.only(wanted), ordered=True) if wanted else forecast.by_number()
+    if not wanted:
+        return forecast.by_number()
+    return replace(forecast.only(wanted), naming=replace(forecast.naming, order=True))
 
 
-def _together_if_one(layout: ForecastLayout, forecast: ForecastValues) -> ForecastLayout:
+def _together_if_one(layout: ForecastLayout, forecast: ForecastSet) -> ForecastLayout:
     """The layout where one site alone is not decided by itself."""
     return replace(layout, sites="together") if layout.each_site and len(forecast.targets) == 1 else layout
 
 
-def _of_one_decision(layout: ForecastLayout, forecast: ForecastValues, name: str, cost: object) -> ForecastValues:
+def _of_one_decision(layout: ForecastLayout, forecast: ForecastSet, name: str, cost: object) -> ForecastSet:
     """The same with what to know of one decision about several sites; quantiles do not tell what it depends on."""
     if len(forecast.targets) == 1 or layout.each_site:
         return forecast
@@ -313,10 +314,10 @@ def _of_one_decision(layout: ForecastLayout, forecast: ForecastValues, name: str
         f"{len(forecast.targets)} sites, {names_text(forecast.targets)}, share one decision, and member 1 of one site "
         "belongs to member 1 of the others; --sites each decides for each separately"
     )
-    return forecast.noting(note) if forecast.sited else forecast
+    return forecast.noting(note) if forecast.naming.sites else forecast
 
 
-def _require_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> None:
+def _require_targets(layout: ForecastLayout, forecast: ForecastSet, name: str) -> None:
     """Raise where targets are named that the forecasts have not."""
     if layout.outcomes and tuple(with_ranges(layout.outcomes, forecast.targets, name)) != forecast.targets:
         raise SettingError(
@@ -373,19 +374,19 @@ def _holds_times(table: pd.DataFrame, column: str) -> bool:
 
 def _cases(
     layout: ForecastLayout,
-    forecast: ForecastValues,
+    forecast: ForecastSet,
     name: str,
     rows: CaseRows | None,
     outcome_rows: CaseRows | None = None,
     every: bool = False,
-) -> tuple[ForecastValues, int]:
+) -> tuple[ForecastSet, int]:
     """Forecasts, outcomes and all else, without the cases that lack something; and how many lack no member.
 
     Where `every` case is to be judged, one without a row of outcomes is refused, and today's action may be missing.
     """
     values = "members" if forecast.levels is None else "quantiles"
-    if 0 in forecast.values.shape:
-        cases, members, _ = forecast.values.shape
+    if 0 in forecast.members.shape:
+        cases, members, _ = forecast.members.shape
         raise TableError(f"{name} has {cases} cases of {members} {values}, expected at least one each")
     outcomes = today = sites = None
     doubts: tuple[str, ...] = ()
@@ -400,7 +401,7 @@ def _cases(
         keys, forecast = forecast.index.repeat(len(forecast.targets)), forecast.each_by_itself()
         there = np.full(len(keys), True) if rows is None else rows.has(keys, sites)
         outcomes = None if outcomes is None else outcomes.reshape(-1, 1)
-    lacks: dict[str, Any] = {values: np.isnan(forecast.values).any((1, 2))}
+    lacks: dict[str, Any] = {values: np.isnan(forecast.members).any((1, 2))}
     lacks |= {} if outcomes is None else {"an outcome": np.isnan(outcomes).any(1)}
     lacks |= {} if features is None else {"a feature": features.isna().any(axis=1).to_numpy()}
     if prices is not None:
@@ -412,8 +413,7 @@ def _cases(
     lacking = {what: int((lack & there).sum()) for what, lack in lacks.items()}
     told = [f"{count} of {there.sum()} cases lack {what} and are left out" for what, count in lacking.items() if count]
     cases = replace(forecast, sites=sites, features=features, prices=prices, outcomes=outcomes, today=today)
-    cases = cases.cases(complete)
-    return cases.noting(*told, *doubts), int(there.sum()) - lacking[values]
+    return cases.rows(complete).noting(*told, *doubts), int(there.sum()) - lacking[values]
 
 
 def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _File) -> CaseRows:
@@ -430,7 +430,7 @@ def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _File) ->
 
 
 def _named_outcomes(
-    layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows
+    layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows
 ) -> tuple[ForecastLayout, tuple[str, ...]]:
     """The layout with the column of outcomes of each target, or the only one beside a column of sites."""
     there = [str(column) for column in rows.table.columns]
@@ -444,7 +444,7 @@ def _named_outcomes(
             f"{names_text(layout.columns)}, for {len(named)}, {names_text(named)}"
         )
     if rows.sites is None:
-        outcomes, notes = matched_outcomes(forecast.targets, named, in_order=forecast.ordered)
+        outcomes, notes = matched_outcomes(forecast.targets, named, in_order=forecast.naming.order)
         return replace(layout, outcomes=outcomes), notes
     if len(named) != 1:
         raise TableError(
@@ -475,7 +475,7 @@ def _found_outcomes(targets: Sequence[str], rows: CaseRows) -> list[str]:
     )
 
 
-def _columns(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> list[str]:
+def _columns(layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows) -> list[str]:
     """The column of outcomes of each target, or the only one beside a column of sites."""
     if rows.sites is not None:
         return list(layout.outcomes)
@@ -483,7 +483,7 @@ def _columns(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -
     return [layout.outcomes[known.index(target)] for target in forecast.targets]
 
 
-def _keys(layout: ForecastLayout, forecast: ForecastValues) -> "pd.Index[Any]":
+def _keys(layout: ForecastLayout, forecast: ForecastSet) -> "pd.Index[Any]":
     """By what the outcomes of cases are looked up."""
     if not layout.own_file:
         return forecast.index
@@ -493,14 +493,14 @@ def _keys(layout: ForecastLayout, forecast: ForecastValues) -> "pd.Index[Any]":
 
 
 def _outcomes(
-    layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows, every: bool
+    layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows, every: bool
 ) -> tuple[Floats, tuple[str, ...]]:
     """What happened, (N, D), and what is doubtful about it."""
     keys, targets, columns = _keys(layout, forecast), forecast.targets, _columns(layout, forecast, rows)
     sites = None if rows.sites is None else np.tile(np.array(targets, dtype=object), len(keys))
     wanted = keys if sites is None else keys.repeat(len(targets))
     outcomes = rows.values(columns, wanted, sites).reshape(len(keys), len(targets))
-    absent = keys[~(keys.isin(rows.index) | np.isnan(forecast.values).any((1, 2)))]
+    absent = keys[~(keys.isin(rows.index) | np.isnan(forecast.members).any((1, 2)))]
     if every and len(absent):
         raise TableError(f"{rows.name} has no outcome for {absent[0]}, a case of the forecasts ({len(absent)} such)")
     if np.isnan(outcomes).all():
@@ -512,7 +512,7 @@ def _outcomes(
         notes.append(f"{without.sum()} of {happened.sum()} outcomes in {rows.name} have no forecast and are left out")
     for place, column in enumerate(columns):
         at = slice(None) if sites is not None else slice(place, place + 1)
-        notes += missing_code_notes(outcomes[:, at], forecast.values[..., at], column, cells[:, place], rows.name)
+        notes += missing_code_notes(outcomes[:, at], forecast.members[..., at], column, cells[:, place], rows.name)
     return outcomes, tuple(notes)
 
 
@@ -535,18 +535,18 @@ def _no_outcomes(forecasts: "pd.Index[Any]", rows: CaseRows, columns: Sequence[s
 
 
 def _with_todays_parts(
-    layout: ForecastLayout, cost: Cost | None, forecast: ForecastValues, rows: CaseRows
+    layout: ForecastLayout, cost: Cost | None, forecast: ForecastSet, rows: CaseRows
 ) -> ForecastLayout:
     """The layout with the columns of today's action in the order of its parts, or sites, where their names tell it."""
     today = tuple(with_ranges(layout.today, [str(column) for column in rows.table.columns], rows.name))
     if layout.each_site and rows.sites is None and 1 < len(today) == len(forecast.targets):
-        today, _ = matched_outcomes(forecast.targets, today, in_order=forecast.ordered)
+        today, _ = matched_outcomes(forecast.targets, today, in_order=forecast.naming.order)
     elif today and cost is not None and not layout.each_site:
         today = matched_actions(cost, forecast.targets, today)
     return replace(layout, today=today)
 
 
-def _today(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> Floats | None:
+def _today(layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows) -> Floats | None:
     """The action that was taken, for every case, or every site of it where each is decided by itself."""
     if not layout.today:
         return None
@@ -562,7 +562,7 @@ def _today(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> 
     return numbers if numbers.shape[1] > 1 else numbers[:, 0]
 
 
-def _prices(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> pd.DataFrame:
+def _prices(layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows) -> pd.DataFrame:
     """The parameters of the cost of every case, (N, P); NaN where a case has none."""
     table = _features(layout, forecast, rows, [*dict.fromkeys(layout.prices.values())])
     for name in layout.prices.values():
@@ -578,7 +578,7 @@ def _require_prices(layout: ForecastLayout, prices: pd.DataFrame) -> None:
             raise TableError(f"the cost column {name!r} must have a number from 0 on in every row, got {odd.iloc[0]:g}")
 
 
-def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows, columns: Sequence[str]) -> pd.DataFrame:
+def _features(layout: ForecastLayout, forecast: ForecastSet, rows: CaseRows, columns: Sequence[str]) -> pd.DataFrame:
     """Features (N, F), of every site of a case where each is decided by itself, or where they differ."""
     names, keys, targets = list(columns), forecast.index, forecast.targets
     if rows.sites is None:
@@ -603,9 +603,9 @@ def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows, 
 # Members, their weights and their moments
 
 
-def _learned_bounds(layout: ForecastLayout, cases: ForecastValues, cost: object) -> tuple[Pair, ...]:
+def _learned_bounds(layout: ForecastLayout, cases: ForecastSet, cost: object) -> tuple[Pair, ...]:
     """What members are clipped to, for each target: what is given, and for the tails of quantiles what is known."""
-    given, values = written_pair(layout.outcome_bounds), cases.values
+    given, values = written_pair(layout.outcome_bounds), cases.members
     if given is None or (given == "auto" and cases.levels is None):
         return ()
     known = outcome_bounds(given, cost, torch.from_numpy(cases.outcomes))
@@ -615,73 +615,57 @@ def _learned_bounds(layout: ForecastLayout, cases: ForecastValues, cost: object)
     return tuple((None, None) if one is None else one.pairs[0] for one in each) if any(each) else ()
 
 
-def members_of(
-    layout: ForecastLayout, forecast: ForecastValues, name: str = "the forecast", cost: object = None
-) -> tuple[Floats, Floats | None, tuple[str, ...]]:
-    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these."""
-    width, bounds = forecast.values.shape[2], [written_pair(layout.outcome_bounds)] * forecast.values.shape[2]
+def with_members(
+    layout: ForecastLayout, forecast: ForecastSet, name: str = "the forecast", cost: object = None
+) -> ForecastSet:
+    """The same with members in place of quantiles, between the bounds of their outcomes, and what to know of these."""
+    width, bounds = forecast.members.shape[2], [written_pair(layout.outcome_bounds)] * forecast.members.shape[2]
     if layout.learned is not None:
         pairs = layout.learned.bounds
         bounds = list(pairs if len(pairs) == width else (pairs or [None])[:1] * width)
-    each = list(zip(forecast.targets, bounds, np.moveaxis(forecast.values, 2, 0), strict=True))
+    each = list(zip(forecast.targets, bounds, np.moveaxis(forecast.members, 2, 0), strict=True))
     if forecast.levels is None:
-        return np.stack([within(values, given_bounds(bound)) for _, bound, values in each], -1), None, ()
+        return replace(forecast, members=np.stack([within(own, given_bounds(bound)) for _, bound, own in each], -1))
     try:
         weighted = [
-            weighted_quantiles(
-                forecast.levels, values, name, tails=layout.tails, bounds=bound, cost=cost, target=target
-            )
-            for target, bound, values in each
+            weighted_quantiles(forecast.levels, own, name, tails=layout.tails, bounds=bound, cost=cost, target=target)
+            for target, bound, own in each
         ]
     except SettingError as error:
-        raise TableError(f"{name}: {error}{_OR_MEMBERS if forecast.named else ''}") from error
-    notes = tuple(dict.fromkeys(note for each in weighted for note in each.notes))
-    return np.stack([each.members for each in weighted], -1), weighted[0].weights, notes
+        raise TableError(f"{name}: {error}{_OR_MEMBERS if forecast.naming.levels else ''}") from error
+    members = np.stack([own.members for own in weighted], -1)
+    made = replace(forecast, members=members, weights=weighted[0].weights, levels=None, columns=())
+    return made.noting(*(note for own in weighted for note in own.notes))
 
 
 def _given(
-    layout: ForecastLayout, cases: ForecastValues, targets: Sequence[str], name: str, told: Sequence[str], cost: object
+    layout: ForecastLayout, cases: ForecastSet, targets: Sequence[str], name: str, cost: object = None
 ) -> ForecastSet:
-    members, weights, notes = members_of(layout, cases, name, cost)
-    index = cases.index
+    """The forecasts of complete cases, called by these targets, with their moments."""
+    made, index = with_members(layout, cases, name, cost), cases.index
     levels = {level: index.get_level_values(place) for place, level in enumerate(index.names)}
     first = index.get_level_values(0)
     is_time = isinstance(first, pd.DatetimeIndex) and first.name not in layout.runs
     short: pd.Index[Any] = index.droplevel(cast(Any, list(layout.runs))) if is_time and layout.runs else index
     leads = None if layout.lead is None else levels[layout.lead] if isinstance(layout.lead, str) else layout.lead
-    return ForecastSet(
-        members=members,
-        weights=weights,
-        targets=tuple(targets) if len(targets) == members.shape[2] else ("outcome",),
+    return replace(
+        made,
+        incomplete=False,
+        targets=tuple(targets) if len(targets) == made.members.shape[2] else ("outcome",),
         index=short if short.is_unique else index,
         times=cases.times if cases.times is not None else first.to_numpy() if is_time else None,
         issued=cases.issued if layout.issued is None else levels[layout.issued].to_numpy(),
         leads=leads if leads is None else np.full(len(index), leads),
-        sites=cases.sites,
-        horizon=cases.horizon,
-        features=cases.features,
-        prices=cases.prices,
-        outcomes=cases.outcomes,
-        today=cases.today,
-        notes=tuple(dict.fromkeys((*told, *notes))),
-        columns=cases.columns if weights is None else (),  # where members are not made of quantiles
+        notes=tuple(dict.fromkeys(made.notes)),
     )
 
 
-def _given_in_order(layout: ForecastLayout, cases: ForecastValues, name: str) -> ForecastSet:
+def _given_in_order(layout: ForecastLayout, cases: ForecastSet, name: str) -> ForecastSet:
     """Forecasts that are corrected, called by their outcomes, in the order of issue."""
     assert layout.learned is not None
-    together = len(layout.outcomes) < len(layout.learned.targets) and cases.values.shape[2] > 1
+    together = len(layout.outcomes) < len(layout.learned.targets) and cases.members.shape[2] > 1
     targets = layout.learned.targets if together else layout.outcomes
-    return _given(layout, cases, targets, name, cases.notes, None).in_order()
-
-
-def _described(forecast: ForecastValues, cases: int) -> str:
-    """What was read, in words."""
-    what = f"{forecast.values.shape[1]} members"
-    if (levels := forecast.levels) is not None:
-        what = f"{len(levels)} quantiles, levels {number_text(levels[0])} to {number_text(levels[-1])}"
-    return f"{cases} cases of {what}, targets {names_text(forecast.targets)}"
+    return _given(layout, cases, targets, name).in_order()
 
 
 # Which column belongs to which target

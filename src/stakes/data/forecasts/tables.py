@@ -20,6 +20,7 @@ from stakes.data.forecasts.columns import (
     with_ranges,
     without_coordinates,
 )
+from stakes.data.forecasts.forecast_set import ROW, ForecastSet, Naming, as_index, one_row_each
 from stakes.data.forecasts.layout import ForecastLayout, ReadAs
 from stakes.data.tables.columns import (
     column_numbers,
@@ -29,12 +30,8 @@ from stakes.data.tables.columns import (
     require_columns,
     zone_notes,
 )
-from stakes.data.tables.time_axis import Times
 from stakes.errors import TableError, did_you_mean, listed
-from stakes.text import number_order, number_text, shortened
-
-ROW = "row"
-"""The name of an index that counts the rows of a file, from 0."""
+from stakes.text import number_text
 
 _PLACE = "their place"
 _TIME = ("time", "valid_time", "datetime", "date", "ds", "timestamp", "target_end_date")
@@ -51,15 +48,6 @@ def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) 
         return index
     levels = [*([] if index is None else [index]), *(_run_labels(table, run) for run in runs)]
     return levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels, names=[each.name for each in levels])
-
-
-def cases_text(index: "pd.Index[Any]", chosen: NDArray[np.bool_]) -> str:
-    """The first of some cases, as a message has it, and how many more there are."""
-    places = np.flatnonzero(chosen)
-    label: Any = index[places[0]]
-    text = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return f"data row {label + 1}{more}" if index.name == ROW else f"case {text}{more}"
 
 
 def _run_labels(table: pd.DataFrame, column: str) -> "pd.Index[Any]":
@@ -90,11 +78,6 @@ def _times_or_labels(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | 
     return pd.Index(table[time].astype("str"), name=time)
 
 
-def as_index(labels: Any) -> "pd.Index[Any]":
-    """Labels as an index; one of several levels as it is, since `pd.Index` would make tuples of them."""
-    return labels if isinstance(labels, pd.Index) else pd.Index(labels)
-
-
 def time_level(index: "pd.Index[Any] | None") -> Any:
     """The column of the times in an index of cases; None where there are none."""
     first = index.get_level_values(0) if index is not None else None
@@ -108,75 +91,6 @@ def require_once(index: "pd.Index[Any]", name: str) -> None:
         which = ", ".join(map(str, twice[0])) if isinstance(index, pd.MultiIndex) else twice[0]
         kinds = " and ".join(map(str, index.names))
         raise TableError(f"{name} has the {kinds} {which} more than once ({len(twice)} such)")
-
-
-@dataclass(frozen=True, eq=False)
-class ForecastValues:
-    """The numbers of a file of forecasts, NaN where one is missing."""
-
-    values: NDArray[np.float64]  # what is forecast, (N, M, D): cases, members or quantiles, and targets
-    index: "pd.Index[Any]"
-    targets: tuple[str, ...]  # the names of the D targets
-    levels: tuple[float, ...] | None = None
-    named: bool = False  # whether the levels were told by the names of columns alone, which may mean something else
-    sited: bool = False
-    ordered: bool = False  # whether the user has named the targets one by one, and so given their order
-    notes: tuple[str, ...] = ()  # sentences about what the user should know
-    times: Times | None = None
-    issued: Times | None = None
-    horizon: NDArray[Any] | None = None
-    unit: str | None = None  # the unit of the values, where a gridded file tells; None otherwise, and in tables
-    sites: NDArray[np.str_] | None = None  # the site of each case, (N,), where each is decided by itself
-    features: pd.DataFrame | None = None  # what else was known, (N, F)
-    prices: pd.DataFrame | None = None  # parameters of the cost, (N, P)
-    outcomes: NDArray[np.float64] | None = None  # what happened, (N, D)
-    today: NDArray[np.float64] | None = None  # the action that was taken, (N,), or (N, A) of several parts
-    columns: tuple[tuple[str, ...], ...] = ()  # what those of the M members of each target are called, if anything
-
-    def each_by_itself(self) -> Self:
-        """The same with every target of every case as a case of its own, known by its case and by its site."""
-        cases, members, targets = self.values.shape
-        values = self.values.transpose(0, 2, 1).reshape(cases * targets, members, 1)
-        known_by = [self.index.get_level_values(level).repeat(targets) for level in range(self.index.nlevels)]
-        sites = np.tile(np.array(self.targets, dtype=object), cases)
-        index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
-        beside = {name: each.repeat(targets) for name, each in self._beside.items()}
-        columns = self.columns[:1] if len(set(self.columns)) == 1 else ()
-        return replace(self, values=values, index=index, targets=("outcome",), columns=columns, **beside)
-
-    def cases(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of the cases."""
-        beside = {name: each[chosen] for name, each in self._beside.items()}
-        return replace(self, values=self.values[chosen], index=self.index[chosen], **beside)
-
-    @property
-    def _beside(self) -> dict[str, Any]:
-        """What is known of each case beside its values."""
-        names = ("times", "issued", "horizon", "sites", "features", "prices", "outcomes", "today")
-        return {name: each for name in names if (each := getattr(self, name)) is not None}
-
-    def only(self, targets: Sequence[str]) -> Self:
-        """The same with these targets alone."""
-        places = [self.targets.index(target) for target in targets]
-        columns = tuple(self.columns[place] for place in places) if self.columns else ()
-        return replace(self, values=self.values[..., places], targets=tuple(targets), columns=columns)
-
-    def noting(self, *notes: str) -> Self:
-        """The same with more to know about it."""
-        return replace(self, notes=(*self.notes, *notes))
-
-    def by_number(self) -> Self:
-        """The same with targets that differ by a number alone, and that nobody has put in an order, in that of it."""
-        order = None if self.ordered else number_order(self.targets)
-        if order is None:
-            return self
-        targets = [self.targets[place] for place in order]
-        return self.only(targets).noting(number_order_note(targets))
-
-
-def number_order_note(targets: Sequence[str]) -> str:
-    """What the user should know of outcomes that a file has in another order than that of their numbers."""
-    return f"outcomes are taken in the order of their numbers, not in that of the file: {shortened(targets)}"
 
 
 Floats = NDArray[np.float64]
@@ -241,19 +155,6 @@ class CaseRows:
             )
 
 
-def one_row_each(numbers: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The numbers with one row for each case, from rows of which several of one case must agree."""
-    once = numbers[~numbers.reset_index().duplicated().to_numpy()]
-    if once.index.is_unique:
-        return once
-    case = once.index[once.index.duplicated()][0]
-    several = once.loc[[case]]
-    column = next(each for each in several.columns if several[each].nunique(dropna=False) > 1)
-    first, second = (f"{value:.15g}" for value in several[column].drop_duplicates()[:2])
-    label = ", ".join(map(str, case)) if isinstance(case, tuple) else case
-    raise TableError(f"{name} must have one {column!r} a case, but {label} has both {first} and {second}")
-
-
 def _kind(index: "pd.Index[Any]") -> str:
     first = index.get_level_values(0)
     return "time" if isinstance(first, pd.DatetimeIndex) else _PLACE if first.name == ROW else "label"
@@ -280,7 +181,7 @@ class _Rows(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def table_forecast(cases: CaseRows, layout: ForecastLayout) -> ForecastValues:
+def table_forecast(cases: CaseRows, layout: ForecastLayout) -> ForecastSet:
     """The members or quantiles in a table, wide or long."""
     table, name = cases.table, cases.name
     table = table.drop(columns=[column for column in layout.beside if column in table.columns])
@@ -288,7 +189,7 @@ def table_forecast(cases: CaseRows, layout: ForecastLayout) -> ForecastValues:
     return _wide(table, cases, layout) if rows is None else _long(rows, name, layout)
 
 
-def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastValues:
+def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastSet:
     index, labels = case_index(rows.table, layout.time, layout.runs), site_labels(rows.table, layout.site)
     if index is None:
         raise TableError(
@@ -307,13 +208,13 @@ def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastValues:
     numbers = column_numbers(rows.table, columns, name)  # (rows, T)
     values = np.full((len(cases), len(members), len(sites), len(columns)), np.nan)
     values[places] = numbers
-    return ForecastValues(
+    return ForecastSet(
         values.reshape(len(cases), len(members), -1),
-        cases.set_names(index.names),
-        tuple(columns) if labels is None else tuple(sites),
+        targets=tuple(columns) if labels is None else tuple(sites),
+        index=cases.set_names(index.names),
         levels=tuple(map(float, members)) if rows.has_levels else None,
-        sited=labels is not None,
-        ordered=labels is None,
+        naming=Naming(sites=labels is not None, order=labels is None),
+        incomplete=True,
         horizon=_horizons(rows, case_codes, index),
         notes=rows.notes + notes + zone_notes(rows.table, time_level(index)),
     )
@@ -430,7 +331,7 @@ def _require_once(
     raise TableError(f"{name} has {what} {key} of case {case}{at_site} more than once{hint}")
 
 
-def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> ForecastValues:
+def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> ForecastSet:
     name, index, sites = cases.name, cases.index, cases.sites
     known = {*([] if cases.by_place else index.names), *([] if sites is None else [sites.name])}
     others = [str(column) for column in table.columns if column not in known]
@@ -446,12 +347,19 @@ def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> Forec
     if sites is not None:
         by_site = _by_site(values, index, sites, roles, name)
         own = (tuple(columns),) * len(by_site.targets)
-        return replace(by_site, named=named, notes=notes, columns=own)
+        return replace(by_site, naming=Naming(levels=named, sites=True), notes=notes, columns=own)
     require_once(index, name)
     points = layout.read_as == "points"
     own = tuple(map(tuple, roles.of_target.values()))
-    return ForecastValues(
-        values, index, tuple(roles.of_target), roles.levels, named, not points, points and chosen, notes, columns=own
+    return ForecastSet(
+        values,
+        targets=tuple(roles.of_target),
+        index=index,
+        levels=roles.levels,
+        naming=Naming(named, sites=not points, order=points and chosen),
+        incomplete=True,
+        notes=notes,
+        columns=own,
     )
 
 
@@ -461,7 +369,7 @@ def _by_site(
     labels: "pd.Series[Any]",
     roles: ForecastColumns,
     name: str,
-) -> ForecastValues:
+) -> ForecastSet:
     """The values of each case and site, of a table that has a row for each: (rows, M, 1) to (N, M, sites)."""
     if len(roles.of_target) > 1:
         raise TableError(
@@ -478,7 +386,7 @@ def _by_site(
     placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
     placed[case_codes, :, site_codes] = values[..., 0]
     cases = as_index(cases).set_names(index.names)
-    return ForecastValues(placed, cases, tuple(map(str, sites)), roles.levels, sited=True)
+    return ForecastSet(placed, targets=tuple(map(str, sites)), index=cases, levels=roles.levels, incomplete=True)
 
 
 def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:
