@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import MISSING, dataclass, fields, make_dataclass
 from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 from cyclopts import Group, Parameter, Token
 
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout, GridPoint
+from stakes.data.tables.roles import ColumnRoles, Hours
 from stakes.errors import SettingError
 from stakes.forecasting.parameters import FitSettings, RecalibratorSettings
 from stakes.text import attribute_texts, duration_hours
@@ -39,13 +40,14 @@ SELECTION = Group("Selection and test", sort_key=6)
 OUTPUT = Group("Output", sort_key=7)
 _GROUPS: dict[Group, str] = {
     TABLE: "directions separator encoding gap outcome_bounds",
-    FORECASTS: "columns read_as site sites tails time variable member_dimension point unit issued lead features",
-    COST: "today",
+    COST: "today baseline_action",
     MODEL: "base conditioned members ensemble decision_member_count epochs model score seed",
     SELECTION: "decision_weight weights decision_weights tolerance model_selection recent_errors validation_fraction "
     "test_fraction block",
 }
 _GROUP_OF = {name: group for group, listed in _GROUPS.items() for name in listed.split()}
+_HOMES = {ColumnRoles: TABLE, ForecastFormat: FORECASTS, ForecastLayout: FORECASTS}  # of fields in no other group
+_NAMES = {"targets": "--target"}  # of flags that are not called like their field
 
 
 def whole_number(_: Any, tokens: Sequence[Token]) -> int:
@@ -85,19 +87,11 @@ Json = Annotated[
 ]
 Force = Annotated[bool, Parameter(group=OUTPUT, help="overwrite existing files", negative="", show_default=False)]
 CasesFile = Annotated[Path | None, Parameter(group=OUTPUT, help="write one row for each case to this .csv or .parquet")]
-Block = Annotated[
-    int | None,
-    whole(
-        "consecutive cases that depend on each other; default: one week, in short records at least three days",
-        SELECTION,
-    ),
-]
-BaselineAction = Annotated[
-    str | None,
-    Parameter(group=COST, help="column with today's action, or one for each part of a vector action, as did00:did23"),
-]
-Separator = Annotated[str | None, Parameter(group=TABLE, help="column separator of CSV files; default: detected")]
-Encoding = Annotated[str | None, Parameter(group=TABLE, help="text encoding of CSV files; default: detected")]
+_TEXTS = attribute_texts(FitSettings) | attribute_texts(ColumnRoles)
+Block = Annotated[int | None, whole(_TEXTS["block"], SELECTION)]
+BaselineAction = Annotated[str | None, Parameter(group=COST, help=_TEXTS["baseline_action"])]
+Separator = Annotated[str | None, Parameter(group=TABLE, help=_TEXTS["separator"])]
+Encoding = Annotated[str | None, Parameter(group=TABLE, help=_TEXTS["encoding"])]
 
 
 def examples(*lines: str) -> str:
@@ -169,6 +163,8 @@ _READERS: tuple[tuple[Any, Callable[[str, str], Any]], ...] = (
     (tuple[str, ...], lambda _, text: names(text)),
     (tuple[float, ...], numbers_of),
     (tuple[GridPoint, ...], _points),
+    (tuple[Hours, ...], durations_of),
+    (Hours, duration_hours),
     (float | Literal["auto"], lambda field, text: number_of(field, text, "auto or a number")),
     (int | Literal["auto"], _whole_number_of),
     (str | float | None, hours_or_name),
@@ -181,27 +177,31 @@ def _reader(kind: Any) -> Callable[[str, str], Any] | None:
 
 
 def flags_of(methods: type, *settings: type, without: Sequence[str] = (), **others: Any) -> Any:
-    """A dataclass of flags with these methods: one flag for each field of the settings, and others."""
+    """A dataclass of flags with these methods: one for each field of the settings, as the last tell it, and others."""
     made: dict[str, tuple[Any, Any]] = {}
     for each in settings:
-        hints, texts = get_type_hints(each), attribute_texts(each)
+        hints, texts = get_type_hints(each, include_extras=True), attribute_texts(each)
         for field in fields(each):
-            if field.name in without or field.name in made:  # of which the first settings tell
+            if field.name in without:
                 continue
             kind, default = hints[field.name], field.default
-            if _reader(kind) is not None:
+            if _reader(kind) is not None and default is MISSING:
+                kind = str
+            elif _reader(kind) is not None:
                 kind, default = (str, default) if isinstance(default, str) else (str | None, None)
-            text, group = texts[field.name], _GROUP_OF[field.name]
-            about = whole(text, group) if kind in (int, int | None) else Parameter(help=text, group=group)
+            text, group = texts[field.name], _GROUP_OF.get(field.name) or _HOMES[each]
+            about = Parameter(name=_NAMES.get(field.name), help=text, group=group)
+            about = whole(text, group) if kind in (int, int | None) else about
             made[field.name] = Annotated[kind, about], default
     flags = [(name, *each) for name, each in made.items()] + [(name, kind, None) for name, kind in others.items()]
     where = {"__module__": methods.__module__}  # in which cyclopts looks up annotations
-    return Parameter(name="*")(make_dataclass(methods.__name__, flags, bases=(methods,), namespace=where, frozen=True))
+    kind = make_dataclass(methods.__name__, flags, bases=(methods,), namespace=where, frozen=True, kw_only=True)
+    return Parameter(name="*")(kind)
 
 
 def settings_of(flags: object, settings: type, without: Sequence[str] = ()) -> dict[str, Any]:
     """What was typed, as the settings have it."""
-    hints, found = get_type_hints(settings), {}
+    hints, found = get_type_hints(settings, include_extras=True), {}
     for field in fields(settings):
         if field.name not in without:
             value, kind = getattr(flags, field.name), hints[field.name]
@@ -314,32 +314,20 @@ def _cost_columns(words: str) -> dict[str, str]:
     return CostSpec.parse(words).columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _FitFlags:
-    """What is not of `FitSettings`: the layout of the table, in words, and the cost."""
+    """What is of neither `ColumnRoles` nor `FitSettings`: the cost, and a long table of many series."""
 
-    target: Annotated[
-        str, Parameter(group=TABLE, help="columns to forecast, separated by commas or as a range such as h00:h23")
-    ]
+    if TYPE_CHECKING:  # of `ColumnRoles`, as panels have them too
+        targets: str
+        time: str | None
+        lags: str | None
+        lead: str | None
+        features: str | None
+        known: str | None
+        calendar: str | None
+        baseline_action: str | None
     cost: Annotated[str, Parameter(group=COST, help=COST_HELP)]
-    time: Annotated[
-        str | None, Parameter(group=TABLE, help="column with times, ISO 8601, UTC unless a zone is given")
-    ] = None
-    lags: Annotated[
-        str | None, Parameter(group=TABLE, help="ages of the features at issue time, in hours or as 0d,6d,1w")
-    ] = None
-    lead: Annotated[str | None, Parameter(group=TABLE, help="time from issue to target, in hours or as 1d")] = None
-    features: Annotated[
-        str | None, Parameter(group=TABLE, help="columns to forecast from; default: all numeric columns")
-    ] = None
-    known: Annotated[
-        str | None,
-        Parameter(group=TABLE, help="columns known in advance for the target time, such as weather forecasts"),
-    ] = None
-    calendar: Annotated[
-        str | None, Parameter(group=TABLE, help="features of the target time: hour, weekday, season, holiday:FR")
-    ] = None
-    baseline_action: BaselineAction = None
     series: Annotated[
         str | None,
         Parameter(group=SERIES, help="columns that identify a series; auto takes unique_id or item_id"),
@@ -399,7 +387,7 @@ class _FitFlags:
         if self.horizon is not None:
             hours = tuple(hours[0] * place for place in range(1, self.horizon + 1))
         layout = {
-            "target": self.target,
+            "target": self.targets,
             "series": None if self.series is None else () if self.series == "auto" else names(self.series),
             "time": self.time,
             "lags": durations_of("lags", self.lags),
@@ -427,26 +415,18 @@ class _FitFlags:
     def request(self, data: Path) -> "FitRequest":
         """What is asked of a fit to the table in the file `data`."""
         from stakes.data.tables.layout import TableLayout
-        from stakes.settings import from_plain
         from stakes.workflows.inputs import FitRequest
 
-        layout = {
-            "targets": names(self.target),
-            "time": self.time,
-            "lags": durations_of("lags", self.lags),
-            "lead": None if self.lead is None else duration_hours("lead", self.lead),
-            "baseline_action": self.baseline_action,
-            **{name: names(getattr(self, name)) for name in ("features", "known", "calendar")},
-        }
         settings = settings_of(self, FitSettings)
         settings["directions"] = () if settings["directions"] == ("none",) else settings["directions"]
-        return FitRequest(str(data), self.cost, from_plain(TableLayout, layout), **settings)
+        layout = TableLayout(**settings_of(self, ColumnRoles, ("directions",)))
+        return FitRequest(str(data), self.cost, layout, **settings)
 
 
 if TYPE_CHECKING:
     FitFlags = _FitFlags
 else:
-    FitFlags = flags_of(_FitFlags, FitSettings)
+    FitFlags = flags_of(_FitFlags, ColumnRoles, FitSettings)
 
 
 # Recalibrations
@@ -498,7 +478,7 @@ if TYPE_CHECKING:
     RecalibrateFlags = _RecalibrateFlags
 else:
     RecalibrateFlags = flags_of(
-        *(_RecalibrateFlags, ForecastLayout, RecalibratorSettings),
+        *(_RecalibrateFlags, RecalibratorSettings, ForecastLayout),
         without=_LEARNED,
         separator=Separator,
         encoding=Encoding,

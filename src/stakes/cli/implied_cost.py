@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes implied-cost`."""
 
 from pathlib import Path
 from typing import Annotated

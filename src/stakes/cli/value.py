@@ -1,4 +1,4 @@
-"""None"""
+"""`stakes value`."""
 
 from pathlib import Path
 from typing import Annotated

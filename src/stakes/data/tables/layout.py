@@ -29,6 +29,7 @@ from stakes.data.tables.lags import (
     calendar_names,
     check_calendar,
 )
+from stakes.data.tables.roles import ColumnRoles
 from stakes.data.tables.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SettingError, TableError, check_names, first_repeated
 from stakes.settings import shown
@@ -175,7 +176,7 @@ class TableCases(CaseTable):
 
 
 @dataclass(frozen=True)
-class TableLayout:
+class TableLayout(ColumnRoles):
     """What the columns of a table are.
 
     Attributes:
@@ -196,16 +197,6 @@ class TableLayout:
     >>> layout.cases(table).outcome.tolist(), layout.inputs(table).times[-1]
     ([[9.0], [7.0], [4.0]], np.datetime64('2020-01-02T06:00:00'))
     """
-
-    targets: tuple[str, ...]
-    features: tuple[str, ...] = ()
-    time: str | None = None
-    lags: tuple[float, ...] = ()
-    lead: float | None = None
-    known: tuple[str, ...] = ()
-    calendar: tuple[str, ...] = ()
-    baseline_action: str | None = None
-    directions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("targets", "features", "known", "calendar", "directions"):
