@@ -2,11 +2,13 @@
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import SIZES, click_all, emulate, requests, resize, shown
+from invented_fits import invented_fit
 from matplotlib.figure import Figure as Drawing
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -16,6 +18,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from stakes.reports.drawing import to_svg
 from stakes.reports.page import Column, Figure, Report, Section, Table, write_report
+from stakes.reports.report import build_report
 
 HOSTILE = """</script><script>window.broken = 1</script><img src="https://example.org/x" onerror="window.broken = 1">"""
 
@@ -75,6 +78,26 @@ def test_a_wide_table_scrolls_in_its_own_box(browser: webdriver.Chrome) -> None:
     assert shown(browser, "#table-costs tbody th") == ["run 10", "run 9", "run 2", "run 1"]
 
 
+def test_every_panel_of_a_fit_is_as_wide_as_a_phone_or_as_drawn(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    write_report(build_report(invented_fit(cases=300, selected="decision")), tmp_path / "report.html")
+    requests(browser)
+    browser.get((tmp_path / "report.html").as_uri())
+    for width, height in SIZES:
+        resize(browser, width, height)
+        room = int(one(browser, "html").get_property("clientWidth"))
+        assert int(one(browser, "html").get_property("scrollWidth")) == room
+        panels = browser.find_elements(By.CSS_SELECTOR, ".canvas > svg, .live")
+        boxes = [drawing.rect for drawing in panels if drawing.is_displayed()]
+        assert len(boxes) == 19
+        for box in boxes:
+            assert 0 <= box["x"] <= room - box["width"]
+            assert box["width"] > (0.8 * room if width < 500 else 350)
+        below = [second["y"] > first["y"] + 50 for first, second in pairwise(boxes)]
+        assert all(below) == (width < 500)
+    assert requests(browser) == {"file"}
+    assert browser.get_log("browser") == []
+
+
 def test_the_page_asks_for_nothing_and_complains_about_nothing(browser: webdriver.Chrome) -> None:
     assert requests(browser) >= {"file"}
     for buttons in ("summary", "thead button"):
@@ -105,10 +128,7 @@ def test_numbers_sort_as_numbers_and_what_is_missing_comes_last(browser: webdriv
     button.click()
     assert shown(browser, "#table-costs tbody td:nth-child(2)") == ["10.50", "9.25", "-2.00", "–"]
     assert head(browser, 2).get_attribute("aria-sort") == "descending"
-
-
-def test_intervals_sort_by_their_mean(browser: webdriver.Chrome) -> None:
-    one(browser, "#table-costs thead th:nth-child(3) button").click()
+    one(browser, "#table-costs thead th:nth-child(3) button").click()  # intervals, by their means
     means = [float(text.split()[0]) for text in shown(browser, "#table-costs tbody td:nth-child(3)")]
     assert means == [-1.5, -0.12, 0.02, 0.3]
 

@@ -16,10 +16,10 @@ from refusals import refuses
 from snapshots import assert_as_kept
 
 from stakes.cost_spec.spec import CostSpec
-from stakes.errors import SettingError, StakesError
+from stakes.errors import StakesError
 from stakes.evaluation.case_metrics import LimitWorth
 from stakes.reports.comparison import Comparison, comparison_of_backtest, comparison_of_bundle
-from stakes.reports.page import Figure, Report, Section, render
+from stakes.reports.page import Report, Section, render
 from stakes.reports.report import build_report, write_comparison
 from stakes.reports.sentences import limit_sentences
 
@@ -139,14 +139,6 @@ def test_the_headline_stands_above_what_speaks_against_it() -> None:
     assert page.count('<p class="banner"') == 2
 
 
-def test_facts_of_the_table_are_told() -> None:
-    page = render(report("fit"))
-    for text in ("imbalance (short 10, long 1", "300 test cases from 2023-01-01", "load.csv", "3 gaps", "holiday"):
-        assert text in page
-    assert "today" not in render(report("bare fit"))
-    assert "Provenance" not in render(report("bare fit"))
-
-
 def test_one_weight_alone_has_no_section() -> None:
     told = invented_fit(cases=300, weight=0.0)
     assert told.frontier is not None
@@ -182,11 +174,15 @@ def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:
     assert "left out: outcomes must be cases by targets" in section.text[0]
 
 
-def test_the_cost_tells_which_of_its_numbers_goes_to_which_outcome() -> None:
+def test_limits_and_numbers_of_a_vector_action_are_told() -> None:
     spec = CostSpec.parse("schedule:short=5/7,long=1")
     told = replace(invented_fit(cases=40), cost=spec.build(), cost_spec=spec, targets=("h0", "h1"))
     section = next(each for each in build_report(told).sections if each.identifier == "cost")
     assert section.text[-1] == "short: h0 5, h1 7"
+    ramp = LimitWorth("ramp", 0.5, 3.0, "h0 to h1, up", 0.4)
+    for limits, words in (([ramp], "would save 3.00"), ([replace(ramp, share=0.0, saved=0.0)], "No limit of ramp")):
+        assert words in limit_sentences(told, limits, ())[0]
+    assert limit_sentences(told, [], ()) == ()
 
 
 def test_many_targets_are_counted_and_their_names_unfold() -> None:
@@ -194,20 +190,6 @@ def test_many_targets_are_counted_and_their_names_unfold() -> None:
     assert many.title == "Decisions on 12 targets"
     assert many.folded == {"The 12 targets": tuple(f"load_{place}" for place in range(12))}
     assert report("fit").folded == {}
-
-
-def test_what_limits_cost_is_said() -> None:
-    told = invented_fit(cases=40)
-    ramp = LimitWorth("ramp", 0.5, 3.0, "h0 to h1, up", 0.4)
-    assert limit_sentences(told, [ramp], ())[0].startswith("One GW more of ramp would save 3.00 EUR per case")
-    assert limit_sentences(told, [replace(ramp, share=0.0, saved=0.0)], ())[0].startswith("No limit of ramp")
-    assert limit_sentences(told, [], ()) == ()
-
-
-def test_names_of_panels_are_given_once() -> None:
-    first = Figure("f", "", "", "", {}, ("",))
-    with pytest.raises(SettingError, match="'f-2'"):
-        Report("", "", (), sections=(Section("s", "", figures=(first, Figure("f-2", "", "", "", {}))),))
 
 
 def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,26 +63,6 @@ def test_the_headline_says_what_to_do_and_what_it_saves() -> None:
     assert "today's action (known in 297 cases), " in cost_sentences(full())
 
 
-def test_several_models_are_advised_to_a_fit_with_one() -> None:
-    told = invented_fit(cases=300, weight=0.0)
-    for models, advised in ((1, True), (4, False)):
-        (sentence,) = warning_sentences(replace(told, settings={"ensemble": models}))
-        assert "underestimates" in sentence
-        assert ("--ensemble" in sentence) == advised
-
-
-def test_costs_are_told_per_case_in_all_and_per_year() -> None:
-    told = invented_recalibration(today=None)
-    raw, paid = told.reference.cost.mean(), told.selected.cost.mean()
-    said = cost_sentences(told)
-    assert f"costs {paid:.2f} EUR per case" in said
-    assert f"the raw forecast: {raw:.1f} EUR" in said
-    assert f"{300 * (raw - paid):,.0f} EUR less than the raw forecast" in said
-    assert f"{float(f'{365.25 * (raw - paid):.3g}'):,.0f} EUR per year [" in said
-    assert "at 365 cases per year" in said
-    assert "per year" not in cost_sentences(replace(told, times=None))
-
-
 def test_the_gain_of_a_weight_is_the_paired_difference() -> None:
     paid, plain = full().selected.cost, full().reference.cost
     saved = (plain - paid).mean()
@@ -157,12 +137,6 @@ def test_simple_policies_that_are_cheaper_are_told(who: str, words: str) -> None
     found = [each for each in warning_sentences(changed(full(), cost=less + 1e-6, expected_cost=less)) if words in each]
     assert len(found) == (who == "climatology")  # the action of today needs proof
     assert all("which may be chance" in each for each in found)
-
-
-def test_lower_candidates_that_were_more_expensive_raise_no_warning() -> None:
-    assert warning_sentences(accepted("decision")) == ()
-    told = warning_sentences(accepted("linear", weight=0.0, network=-3.0, decision=-3.0))  # not selected
-    assert [sentence for sentence in told if "candidate" in sentence] == []
 
 
 def test_the_simplest_candidates_are_told_without_proof() -> None:
@@ -284,8 +258,3 @@ def said_in(scene: str) -> str:
 
 def test_what_is_said_in_every_scene() -> None:
     assert_as_kept(Path(__file__).with_name("scenes.txt"), "\n\n".join(map(said_in, SCENES)) + "\n")
-
-
-def test_a_risk_averse_policy_alone_is_compared_with_none() -> None:
-    told = averse(1.0)
-    assert len(risk_sentences(told)) == len(risk_sentences(replace(told, policies=told.policies[1:]))) + 1

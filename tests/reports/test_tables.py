@@ -80,13 +80,6 @@ def test_every_candidate_has_a_title() -> None:
     assert len({candidate_title(name) for name in every}) == len(every)
 
 
-def test_the_selected_forecast_has_words(selection: ModelSelection) -> None:
-    assert selection.forecast_words() == "the decision-aware forecast (weight 0.4)"
-    _, linear, _, fresh, _ = selection.candidates
-    assert selection.forecast_words(linear) == "the linear forecast"
-    assert selection.forecast_words(fresh) == "the network corrected by recent errors"
-
-
 @pytest.mark.parametrize(("below", "trained"), [("climatology", False), ("linear", False), ("network", True)])
 def test_a_corrected_forecast_is_a_network_where_that_was_corrected(
     selection: ModelSelection, below: str, trained: bool
@@ -112,12 +105,6 @@ def test_a_line_for_each_candidate(selection: ModelSelection) -> None:
     assert (page.rows[-1][0], page.rows[-1][-1]) == (again, selection.test_cost)
 
 
-def test_a_correction_is_not_fitted_again() -> None:
-    selection = invented_recalibration().selection
-    assert selection is not None
-    assert len(selection_table(selection, "").rows) == len(shown_selection(selection)[1]) == len(selection.candidates)
-
-
 def test_the_interval_that_decided_is_shown(selection: ModelSelection) -> None:
     change = Difference(-305.0, -509.0, -101.0)
     for bound, shown in ((12.0, "-305 [-509, 12]"), (-150.0, "-305 [-509, -101]"), (None, "-305 [-509, -101]")):
@@ -127,11 +114,6 @@ def test_the_interval_that_decided_is_shown(selection: ModelSelection) -> None:
         cell = selection_table(told, "").rows[1][3]
         assert isinstance(cell, ShownCell)
         assert (cell.text, cell.strong) == (shown, bound != 12.0)
-
-
-def test_columns_without_a_value_are_left_out(selection: ModelSelection) -> None:
-    alone = shown_selection(replace(selection, candidates=selection.candidates[:1], tested=()))[1]
-    assert list(alone.columns) == ["candidate", "validation cost", "result"]
 
 
 def test_origins_have_a_column_for_each_rival() -> None:

@@ -4,7 +4,6 @@ Nothing here imports a module of the package but `stakes` itself, since modules 
 pyproject.toml names them. What a probe finds is kept under keys such as `fit_linear/state.json#/weights/0`.
 """
 
-import inspect
 import io
 import json
 import os
@@ -23,7 +22,6 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +103,9 @@ class Probed:
 
     # How commands are run
 
-    def command(self, *words: str, name: str = "", reproduces: bool = False) -> str:
-        """Run a command, keep all that comes of it, and return its output.
-
-        One that `reproduces` may have moved to `python -m reproduction`.
-        """
-        code, output, errors = self._called(words)
-        if reproduces and code == 2 and (self.tree / "reproduction" / "__main__.py").is_file():
-            code, output, errors = self._called(words, "reproduction")
+    def command(self, *words: str, name: str = "", module: str = "") -> None:
+        """Run a command of `stakes`, or of another module, and keep all that comes of it."""
+        code, output, errors = self._called(words, module)
         label = name or words[0]
         self.keep(f"{label}.code", code)
         self.keep(f"{label}.stderr", errors)
@@ -121,9 +114,8 @@ class Probed:
         except ValueError:
             self.keep(f"{label}.stdout", output)
         self.keep_files()
-        return output
 
-    def _called(self, words: Iterable[str], module: str = "") -> tuple[int, str, str]:
+    def _called(self, words: Iterable[str], module: str) -> tuple[int, str, str]:
         before = sys.argv
         with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
             try:
@@ -139,20 +131,17 @@ class Probed:
                 sys.argv = before
         return int(code or 0), output.getvalue(), errors.getvalue()
 
-    def started(self, *words: str) -> "subprocess.Popen[bytes]":
+    def started(self, *words: str, module: str = "") -> "subprocess.Popen[bytes]":
         """A command in a process of its own."""
         code = _PYTHON.format(module=self.entry[0], name=self.entry[1])
-        return subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        start = ["-m", module] if module else ["-c", code]
+        return subprocess.Popen([sys.executable, *start, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
-    def interrupted(self, sign: str, *words: str, after: float = 0.0, reproduces: bool = False) -> None:
+    def interrupted(self, sign: str, *words: str, after: float = 0.0, module: str = "") -> None:
         """A command that is asked to end once there are files of a pattern, and some seconds after."""
-        process = self.started(*words)
+        process = self.started(*words, module=module)
         if not _waited(lambda: process.poll() is not None or any(self.here.glob(sign))):
             process.kill()
-        if reproduces and process.poll() == 2:
-            process.communicate()
-            process = subprocess.Popen([sys.executable, "-m", "reproduction", *words], stderr=subprocess.PIPE)
-            _waited(lambda: process.poll() is not None or any(self.here.glob(sign)))
         time.sleep(after)
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -292,18 +281,10 @@ def _write_tables(folder: Path) -> None:
     (folder / "sweep.toml").write_text(f'task = "synthetic"\n{model}{training}{grid}')
     (folder / "own.py").write_text("def cost(action, outcome):\n    return (action[..., 0] - outcome[..., 0]) ** 2\n")
     (folder / "bakery.toml").write_text(
-        f'unit = "EUR"\n[decide.hours]\ncost = 12\nupper = 10\n[recourse.missing]\ncost = "margin"\n[{_rows_word()}]\n'
-        'demand = "rate * hours + missing >= outcome"\n[limits]\nstaff = "sum(hours) <= staff"\n[numbers]\nstaff = 2\n'
-        "rate = [3, 2, 1]\nmargin = [10, 20, 30]\n"
+        'unit = "EUR"\n[decide.hours]\ncost = 12\nupper = 10\n[recourse.missing]\ncost = "margin"\n[limits]\n'
+        'staff = "sum(hours) <= staff"\n[recourse_constraints]\ndemand = "rate * hours + missing >= outcome"\n'
+        "[numbers]\nstaff = 2\nrate = [3, 2, 1]\nmargin = [10, 20, 30]\n"
     )
-
-
-def _rows_word() -> str:
-    """What a program calls the rows of its recourse."""
-    import stakes
-
-    known = inspect.signature(stakes.Program).parameters
-    return next(each for each in ("covers", "recourse_constraints") if each in known)
 
 
 # Decisions, by the names that `stakes` exports
@@ -323,7 +304,7 @@ def _programs() -> dict[str, tuple[Any, Any]]:
 
     def in_words(recourse: Mapping[str, Any], row: str, **limits: str) -> Any:
         decide = {"plan": stakes.Quantity(cost=price.tolist(), upper=9, square=0.1)}
-        return stakes.Program(decide=decide, recourse=recourse, limits=limits, **{_rows_word(): {"balance": row}})
+        return stakes.Program(decide=decide, recourse=recourse, limits=limits, recourse_constraints={"balance": row})
 
     quantity, eye = stakes.Quantity, torch.eye(PARTS, dtype=torch.float64)
     missing = {"missing": quantity(cost=[5.0, 6.0, 7.0, 8.0])}
@@ -535,9 +516,6 @@ def estimators(probed: Probed) -> None:
 # Commands
 
 _FIT = ("load.csv", "--target", "load", "--time", "time", "--lags", "0,24", "--lead", "24", "--known", "temp")
-_WITHOUT_POLICY = (
-    ("--no-headroom",) if "no_headroom" in inspect.signature(import_module("stakes.cli.fit").fit).parameters else ()
-)
 _SMALL = ("--members", "30", "--quiet", "--device", "cpu", "--workers", "1")
 _COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 _NEWSVENDOR = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
@@ -546,7 +524,7 @@ _NEWSVENDOR = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
 @probe
 def fit_linear(probed: Probed) -> None:
     """A linear fit, and all that is asked of its folder."""
-    more = ("--model", "linear", *_WITHOUT_POLICY, "--baseline-action", "bought", "--calendar", "hour")
+    more = ("--model", "linear", "--baseline-action", "bought", "--calendar", "hour")
     probed.command("fit", *_FIT, "--cost", _COST, *more, "--out", "linear", *_SMALL)
     probed.command("decide", "linear", "new.csv", "--out", "linear.parquet")
     probed.command("evaluate", "linear", "longer.csv", "--cases", "linear-cases.csv", "--json")
@@ -568,7 +546,7 @@ def fit_network(probed: Probed) -> None:
 @probe
 def fit_shared(probed: Probed) -> None:
     """A fit for a range of decision makers, with a weight that is given."""
-    given = ("--decision-weight", "0.4", "--conditioned", "--epochs", "2", "--base", "none", *_WITHOUT_POLICY)
+    given = ("--decision-weight", "0.4", "--conditioned", "--epochs", "2", "--base", "none")
     probed.command("fit", *_FIT, "--cost", "shortfall:penalty=1..50", *given, "--out", "shared", *_SMALL)
     probed.command("decide", "shared", "new.csv", "--cost", "shortfall:penalty=@their_penalty", "--json")
     probed.command("evaluate", "shared", "longer.csv", "--cost", "shortfall:penalty=5", "--json")
@@ -578,7 +556,7 @@ def fit_shared(probed: Probed) -> None:
 def fit_schedule(probed: Probed) -> None:
     """A decision with many parts, from the table to the report."""
     table = ("days.csv", "--target", "h0:h2", "--features", "level", "--cost", "schedule:short=5,long=1,ramp=0.8")
-    trained = ("--decision-weight", "0.3", "--epochs", "2", *_WITHOUT_POLICY)
+    trained = ("--decision-weight", "0.3", "--epochs", "2")
     probed.command("fit", *table, *trained, "--out", "plan", *_SMALL)
     probed.command("decide", "plan", "days.csv", "--out", "plan.csv")
     probed.command("evaluate", "plan", "days.csv", "--json")
@@ -587,7 +565,7 @@ def fit_schedule(probed: Probed) -> None:
 @probe
 def fit_resumed(probed: Probed) -> None:
     """A fit that was interrupted and goes on, and a backtest."""
-    words = ("--cost", _COST, "--decision-weight", "0.5", "--base", "none", *_WITHOUT_POLICY, "--out", "stopped")
+    words = ("--cost", _COST, "--decision-weight", "0.5", "--base", "none", "--out", "stopped")
     probed.interrupted("stopped/fit.json", "fit", *_FIT, *words, "--epochs", "200", *_SMALL, after=1.0)
     probed.command("fit", *_FIT, *words, "--epochs", "200", *_SMALL)
     words = ("--cost", _COST, "--model", "linear", "--origins", "2", "--out", "backtest")
@@ -652,13 +630,13 @@ def recalibrated(probed: Probed) -> None:
 @probe
 def runs(probed: Probed) -> None:
     """Runs and sweeps of a named task: weights and metrics, also after a resume."""
-    plain = {"reproduces": True}
-    probed.command("train", "run.toml", "--out", "run", "--quiet", "--device", "cpu", **plain)
-    words = ("longer.toml", "--out", "broken", "--quiet", "--device", "cpu", "--checkpoint-seconds", "0")
-    probed.interrupted("broken/checkpoints/*.json", "train", *words, reproduces=True)
-    probed.command("resume", "broken", "--quiet", "--device", "cpu", **plain)
-    probed.command("sweep", "sweep.toml", "--out", "sweep", "--quiet", "--device", "cpu", "--workers", "1", **plain)
-    probed.command("evaluate", "run", "--json", **plain)
+    here, quietly = {"module": "reproduction"}, ("--quiet", "--device", "cpu")
+    probed.command("train", "run.toml", "--out", "run", *quietly, **here)
+    words = ("longer.toml", "--out", "broken", *quietly, "--checkpoint-seconds", "0")
+    probed.interrupted("broken/checkpoints/*.json", "train", *words, **here)
+    probed.command("resume", "broken", *quietly, **here)
+    probed.command("sweep", "sweep.toml", "--out", "sweep", *quietly, "--workers", "1", **here)
+    probed.command("evaluate", "run", "--json", **here)
 
 
 @probe

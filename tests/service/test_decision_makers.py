@@ -59,11 +59,11 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
-        ({}, "penalty from 1 to 50: .* 7.07"),
-        ({"penalty": None}, "penalty from 1 to 50"),
+        ({}, "7.07"),
+        ({"penalty": None}, "1 to 50"),
         ({"penalti": 5.0}, "'penalti'"),
-        ({"penalty": 80.0}, "must lie in 1 to 50.* got 80"),
-        ({"penalty": [1.0, 2.0]}, "one for each of the 5 rows, got 2"),
+        ({"penalty": 80.0}, "got 80"),
+        ({"penalty": [1.0, 2.0]}, "5 rows, got 2"),
         ({"penalty": [1.0, 2.0, 3.0, 4.0, 90.0]}, "got 90"),
     ],
 )
@@ -71,6 +71,9 @@ def test_what_is_missing_or_beyond_the_range_is_refused(cost: dict[str, Any], sa
     with pytest.raises(RequestError, match=said) as caught:
         service().decide(DecideRequest(features=FEATURES, cost=cost))
     assert caught.value.field == f"cost.{next(iter(cost), 'penalty')}"
+    (parameter,) = service().model().cost.parameters
+    assert (parameter.name, parameter.value, parameter.slider) == ("penalty", 7.07, True)
+    assert (parameter.low, parameter.high, parameter.scale) == (1.0, 50.0, "log")
 
 
 def test_curves_and_tables_are_of_one_decision_maker() -> None:
@@ -83,8 +86,7 @@ def test_curves_and_tables_are_of_one_decision_maker() -> None:
     told = served.table(TableRequest(csv=table(3).to_csv(index=False), cost={"penalty": 5.0}))
     place = told.columns.index("action")
     assert told.rows[0][place] == pytest.approx(expected, rel=1e-6)
-    with pytest.raises(RequestError, match="must be one number, got 1"):
-        served.curve(CurveRequest(features=FEATURES[0], cost={"penalty": [5.0]}))
+    refuses(RequestError, "penalty", served.curve, CurveRequest(features=FEATURES[0], cost={"penalty": [5.0]}))
 
 
 def test_a_forecast_needs_the_cost_only_where_it_depends_on_it() -> None:
@@ -92,18 +94,10 @@ def test_a_forecast_needs_the_cost_only_where_it_depends_on_it() -> None:
     expected = forecaster().predict(ROWS, cost_parameters={"penalty": 5})
     means = [list(row.mean.values()) for row in answer.forecasts]
     np.testing.assert_allclose(means, expected, rtol=1e-5)
-    refuses(RequestError, "penalty from 1 to 50", service().forecast, ForecastRequest(features=FEATURES))
+    refuses(RequestError, "penalty", service().forecast, ForecastRequest(features=FEATURES))
     shared = service(conditioned=False)
     assert len(shared.forecast(ForecastRequest(features=FEATURES)).forecasts) == 5
-    with pytest.raises(RequestError, match="does not depend on the cost"):
-        shared.forecast(ForecastRequest(features=FEATURES, cost={"penalty": 5.0}))
-
-
-def test_the_slider_spans_the_range() -> None:
-    (parameter,) = service().model().cost.parameters
-    assert (parameter.name, parameter.low, parameter.high, parameter.scale) == ("penalty", 1.0, 50.0, "log")
-    assert parameter.value == 7.07
-    assert parameter.slider
+    refuses(RequestError, "chosen", shared.forecast, ForecastRequest(features=FEATURES, cost={"penalty": 5.0}))
 
 
 def test_a_number_in_place_of_the_range_must_lie_in_it() -> None:

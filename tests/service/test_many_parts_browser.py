@@ -58,16 +58,6 @@ def test_sixty_names_are_counted_and_unfold(page: webdriver.Chrome) -> None:
     page.find_element(By.CSS_SELECTOR, "#targets summary").click()
 
 
-def test_numbers_have_thousands_separators(page: webdriver.Chrome) -> None:
-    assert shown(page, ".answers dd")[0] == "150,000 loaves"
-    (plot,) = page.find_elements(By.CSS_SELECTOR, ".chart:first-of-type .plot")
-    plot.send_keys(Keys.HOME)
-    told = key(page, ".chart .key")
-    assert told["part"] == SHOPS[0]
-    assert 2000 < int(told["action"].replace(",", "")) < 4000
-    assert told["action"][1] == ","
-
-
 def test_a_schedule_is_drawn_as_one_and_read_part_by_part(page: webdriver.Chrome) -> None:
     over = page.find_element(By.CSS_SELECTOR, ".plot .u-over")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)

@@ -13,7 +13,7 @@ from stakes.artifacts.recalibrations import load_recalibration
 from stakes.data.forecasts.layout import ForecastLayout
 from stakes.forecasting.parameters import RecalibratorSettings
 from stakes.service import schemas
-from stakes.service.routes import Answers, Service
+from stakes.service.routes import Service
 from stakes.service.schemas import RequestError
 from stakes.service.server import ServiceSettings
 from stakes.service.sources import open_source
@@ -102,26 +102,24 @@ def test_what_is_served_is_told(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "said"),
+    ("asked", "field"),
     [
-        ({"features": [[1.0]]}, "features", "takes members"),
-        ({"members": None}, "members", "takes members"),
-        ({"member_count": 5}, "member_count", "member_count"),
-        ({"member_levels": [0.1, 0.5, 0.9]}, "member_levels", "member_levels"),
-        ({"forecast": "weight_0"}, "forecast", "there are chosen, raw"),
-        ({"known": [{}]}, "known", "an entry for each of 3 rows, got 1"),
-        ({"known": [{"lead": 1.0}, {}, {}]}, "known.1.lead", "lead"),
-        ({"known": [{"time": "soon"}] * 3}, "known", "times"),
-        ({"known": [{"lead": -1.0}] * 3}, "known", "leads"),
-        ({"known": [{"features": [1.0]}] * 3}, "known.0.features", "must have the 0 features of the fit"),
-        ({"members": [[1.0, 2.0], [1.0]]}, "members.1", "as many members each"),
-        ({"members": [[1.0]]}, "members", "must be members"),
+        ({"features": [[1.0]]}, "features"),
+        ({"members": None}, "members"),
+        ({"member_count": 5}, "member_count"),
+        ({"member_levels": [0.1, 0.5, 0.9]}, "member_levels"),
+        ({"forecast": "weight_0"}, "forecast"),
+        ({"known": [{}]}, "known"),
+        ({"known": [{"lead": 1.0}, {}, {}]}, "known.1.lead"),
+        ({"known": [{"time": "soon"}] * 3}, "known"),
+        ({"known": [{"lead": -1.0}] * 3}, "known"),
+        ({"known": [{"features": [1.0]}] * 3}, "known.0.features"),
+        ({"members": [[1.0, 2.0], [1.0]]}, "members.1"),
+        ({"members": [[1.0]]}, "members"),
     ],
 )
-def test_requests_that_cannot_be_answered_name_the_field(
-    service: Service, asked: dict[str, Any], field: str, said: str
-) -> None:
-    with pytest.raises(RequestError, match=said) as refused:
+def test_requests_that_cannot_be_answered_name_the_field(service: Service, asked: dict[str, Any], field: str) -> None:
+    with pytest.raises(RequestError) as refused:
         decided(service, **asked)
     assert refused.value.field == field
 
@@ -144,18 +142,10 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
         form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
     )
     asked = {"members": [[9.0, 10.0, 11.0]], "member_levels": [0.1, 0.5, 0.9]}
-    with pytest.raises(RequestError, match=r'the lead of each row, .* as in known: \[{"lead": 24}\]$') as refused:
-        decided(service, **asked)
-    assert refused.value.field == "known"
+    refuses(RequestError, r'\[{"lead": 24}\]', decided, service, **asked)
     near, far = (decided(service, **asked, known=[{"lead": lead}])[0] for lead in (24.0, 48.0))
     assert far == pytest.approx(near + 2, abs=0.5)
-    refuses(RequestError, r"the levels 0\.1, 0\.5, 0\.9, as in the past", decided, service, members=asked["members"])
-
-
-def test_a_recalibration_is_served(recalibrated: Path) -> None:
-    reply = Answers(open_source(recalibrated, None, SETTINGS))("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
-    assert reply.status == 200
-    assert b'"forecast":"chosen"' in reply.content
+    refuses(RequestError, r"0\.1, 0\.5, 0\.9", decided, service, members=asked["members"])
 
 
 def test_a_decision_about_one_number_has_no_parts(service: Service) -> None:

@@ -4,12 +4,13 @@ import gzip
 import json
 import select
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from snapshots import assert_as_kept
 
 ROW = [0.0, 0.0, 0.0]
 AS_JSON = {"Content-Type": "application/json"}
@@ -24,73 +25,67 @@ def fault(reply: httpx.Response) -> tuple[int, str, str]:
     return reply.status_code, content["error"]["field"], content["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field", "words"),
-    [
-        ("decide", {}, "features", "either features or members, got none"),
-        ("decide", {"features": [ROW], "members": [[1]]}, "features", "got both"),
-        ("decide", {"features": []}, "features", "between 1 and 50 rows, got 0"),
-        ("decide", {"features": [ROW] * 51}, "features", "got 51"),
-        ("decide", {"features": [[1, 2]]}, "features.0", "the 3 features of the fit, got 2"),
-        ("decide", {"features": [ROW, {"wind": 1, "sun": 1}]}, "features.1.price", "is missing"),
-        ("decide", {"features": [{"wind": 1, "son": 1}]}, "features.0.son", "did you mean 'sun'"),
-        ("decide", {"features": [[1, 2, "3"]]}, "features.0.2", "valid number"),
-        ("decide", {"features": [[1, 2, True]]}, "features.0.2", "valid number"),
-        ("decide", {"features": [[1, 2, None]]}, "features.0.2", "valid number"),
-        ("decide", {"features": [{"wind": [1]}]}, "features.0.wind", "valid number"),
-        ("decide", {"features": [5]}, "features.0", "an object of numbers by column name, or a list"),
-        ("decide", {"features": {"wind": 1}}, "features", "valid array"),
-        ("decide", {"features": [[0, 0, 1e39]]}, "features", "single precision"),
-        ("decide", {"members": []}, "members", "between 1 and 50 rows"),
-        ("decide", {"members": [[]]}, "members.0", "at least 1"),
-        ("decide", {"members": [[0.0] * 61]}, "members", "at most 60 a row, got 61"),
-        ("decide", {"members": [[1, 2], [3]]}, "members.1", "as many members each, got 2 and 1"),
-        ("decide", {"members": [[[1, 2]]]}, "members.0", "1 outcomes each, got 2"),
-        ("decide", {"members": [[1, [2]]]}, "members.0.1", "valid number"),
-        ("decide", {"members": [[1e308, -1e308]]}, "members", "too large"),
-        ("decide", {"members": [[1]], "member_count": 5}, "member_count", "for features only"),
-        ("decide", {"features": [ROW], "member_levels": [0.1, 0.9]}, "member_levels", "without members"),
-        ("decide", {"members": [[1, 2, 3]], "member_levels": [0.1, 0.9]}, "member_levels", "each of 3, got 2"),
-        ("decide", {"members": [[1, 2]], "member_levels": [0.9, 0.1]}, "member_levels", "must ascend, got 0.9, 0.1"),
-        ("decide", {"members": [[1, 2]], "member_levels": [0.6, 0.9]}, "member_levels", "both sides of the median"),
-        ("decide", {"members": [[2, 1]], "member_levels": [0.1, 0.9]}, "member_levels", "quantiles that fall"),
-        ("curve", {"members": [[[1], [2]]]}, "members", "one case, (members) or (members, outcomes), not rows of them"),
-        ("curve", {"members": [[[1], [2]]]}, "members", "/v1/parts has a decision with many parts"),
-        ("parts", {"members": [[[1], [2]]]}, "members", "one case, (members) or (members, outcomes), not rows of them"),
-        ("curve", {"members": [1, 2], "member_levels": [0.1, 1.9]}, "member_levels.1", "less than 1"),
-        ("decide", {"features": [ROW], "member_count": 61}, "member_count", "at most 60, got 61"),
-        ("decide", {"features": [ROW], "member_count": 0}, "member_count", "greater than or equal to 1"),
-        ("decide", {"features": [ROW], "member_count": 2.5}, "member_count", "valid integer"),
-        ("decide", {"features": [ROW], "quantiles": [0.5, 1]}, "quantiles.1", "less than 1"),
-        ("decide", {"features": [ROW], "forecast": "best"}, "forecast", "there are chosen, weight_0"),
-        ("decide", {"features": [ROW], "more": 1}, "more", "not permitted"),
-        ("decide", {"features": [ROW], "cost": {"short": -1}}, "cost.short", "short must be positive"),
-        ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt", "did you mean 'short'?"),
-        ("decide", {"features": [ROW], "cost": {"short": "1"}}, "cost.short", "valid number"),
-        ("decide", {"features": [ROW], "cost": {"short": 1, "lower": 10}}, "cost.lower", "below upper"),
-        ("decide", {"features": [ROW], "cost": {"short": 1e39}}, "cost.short", "single precision, got 1e+39"),
-        ("decide", {"members": [[1]], "cost": {"upper": 1e39}}, "cost.upper", "single precision"),
-        ("curve", {"features": ROW, "cost": {"lower": -1e300}}, "cost.lower", "single precision"),
-        ("table", {"csv": "wind,sun,price\n1,2,3\n", "cost": {"upper": 1e300}}, "cost.upper", "single precision"),
-        ("forecast", {"features": [ROW], "members": [[1]]}, "members", "not permitted"),
-        ("forecast", {}, "features", "required"),
-        ("curve", {"features": [ROW]}, "features.0", "valid number"),
-        ("curve", {"features": ROW, "points": 402}, "points", "401"),
-        ("curve", {"features": ROW, "forecasts": ["x"]}, "forecast", "no forecast 'x'"),
-        ("curve", {"features": {"wind": 1}}, "features.sun", "missing"),
-        ("table", {"csv": ""}, "csv", "empty"),
-        ("table", {"csv": "wind,sun,price\n"}, "csv", "no rows"),
-        ("table", {"csv": "wind,sun,price," * 6666 + ",\n1\n"}, "csv", "the header has 20000"),
-        ("table", {"csv": "wind,sun,price," * 6667 + "\n1\n"}, "csv", "at most 100000 characters in all"),
-        ("table", {"csv": "wind,sun\n1,2\n"}, "csv", "no column 'price'"),
-        ("table", {"csv": "wind,sun,price\n1,2,x\n"}, "csv", "'price' must hold numbers"),
-        ("table", {"csv": "wind,sun,price\n" + "1,2,3\n" * 51}, "csv", "between 1 and 50 rows, got 51"),
-    ],
-)
-def test_the_error_names_the_field(client: httpx.Client, path: str, body: Any, field: str, words: str) -> None:
-    status, found, message = fault(client.post(f"/v1/{path}", json=body))
-    assert (status, found) == (422, field)
-    assert words in message
+WRONG: list[tuple[str, Any, str]] = [
+    ("decide", {}, "features"),
+    ("decide", {"features": [ROW], "members": [[1]]}, "features"),
+    ("decide", {"features": []}, "features"),
+    ("decide", {"features": [ROW] * 51}, "features"),
+    ("decide", {"features": [[1, 2]]}, "features.0"),
+    ("decide", {"features": [ROW, {"wind": 1, "sun": 1}]}, "features.1.price"),
+    ("decide", {"features": [{"wind": 1, "son": 1}]}, "features.0.son"),
+    ("decide", {"features": [[1, 2, "3"]]}, "features.0.2"),
+    ("decide", {"features": [5]}, "features.0"),
+    ("decide", {"features": {"wind": 1}}, "features"),
+    ("decide", {"features": [[0, 0, 1e39]]}, "features"),
+    ("decide", {"members": []}, "members"),
+    ("decide", {"members": [[]]}, "members.0"),
+    ("decide", {"members": [[0.0] * 61]}, "members"),
+    ("decide", {"members": [[1, 2], [3]]}, "members.1"),
+    ("decide", {"members": [[[1, 2]]]}, "members.0"),
+    ("decide", {"members": [[1, [2]]]}, "members.0.1"),
+    ("decide", {"members": [[1e308, -1e308]]}, "members"),
+    ("decide", {"members": [[1]], "member_count": 5}, "member_count"),
+    ("decide", {"features": [ROW], "member_levels": [0.1, 0.9]}, "member_levels"),
+    ("decide", {"members": [[1, 2, 3]], "member_levels": [0.1, 0.9]}, "member_levels"),
+    ("decide", {"members": [[1, 2]], "member_levels": [0.9, 0.1]}, "member_levels"),
+    ("decide", {"members": [[1, 2]], "member_levels": [0.6, 0.9]}, "member_levels"),
+    ("decide", {"members": [[2, 1]], "member_levels": [0.1, 0.9]}, "member_levels"),
+    ("curve", {"members": [[[1], [2]]]}, "members"),
+    ("parts", {"members": [[[1], [2]]]}, "members"),
+    ("curve", {"members": [1, 2], "member_levels": [0.1, 1.9]}, "member_levels.1"),
+    ("decide", {"features": [ROW], "member_count": 61}, "member_count"),
+    ("decide", {"features": [ROW], "member_count": 0}, "member_count"),
+    ("decide", {"features": [ROW], "quantiles": [0.5, 1]}, "quantiles.1"),
+    ("decide", {"features": [ROW], "forecast": "best"}, "forecast"),
+    ("decide", {"features": [ROW], "more": 1}, "more"),
+    ("decide", {"features": [ROW], "cost": {"short": -1}}, "cost.short"),
+    ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt"),
+    ("decide", {"features": [ROW], "cost": {"short": 1, "lower": 10}}, "cost.lower"),
+    ("decide", {"features": [ROW], "cost": {"short": 1e39}}, "cost.short"),
+    ("table", {"csv": "wind,sun,price\n1,2,3\n", "cost": {"upper": 1e300}}, "cost.upper"),
+    ("forecast", {"features": [ROW], "members": [[1]]}, "members"),
+    ("forecast", {}, "features"),
+    ("curve", {"features": [ROW]}, "features.0"),
+    ("curve", {"features": ROW, "points": 402}, "points"),
+    ("curve", {"features": ROW, "forecasts": ["x"]}, "forecast"),
+    ("curve", {"features": {"wind": 1}}, "features.sun"),
+    ("table", {"csv": ""}, "csv"),
+    ("table", {"csv": "wind,sun,price\n"}, "csv"),
+    ("table", {"csv": "wind,sun,price," * 6666 + ",\n1\n"}, "csv"),
+    ("table", {"csv": "wind,sun,price," * 6667 + "\n1\n"}, "csv"),
+    ("table", {"csv": "wind,sun\n1,2\n"}, "csv"),
+    ("table", {"csv": "wind,sun,price\n1,2,x\n"}, "csv"),
+    ("table", {"csv": "wind,sun,price\n" + "1,2,3\n" * 51}, "csv"),
+]
+
+
+def test_the_error_names_the_field(client: httpx.Client) -> None:
+    said = []
+    for path, body, field in WRONG:
+        status, found, message = fault(client.post(f"/v1/{path}", json=body))
+        assert (status, found) == (422, field), (path, body, message)
+        said.append(f"{path}, {field}: {message}\n")
+    assert_as_kept(Path(__file__).with_name("refusals.txt"), "".join(said))
 
 
 @pytest.mark.parametrize(
@@ -122,9 +117,8 @@ def test_content_that_is_no_request(client: httpx.Client, content: bytes) -> Non
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "json"])
 def test_a_body_must_say_that_it_is_json(client: httpx.Client, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
-    status, field, message = fault(client.post("/v1/decide", content=b'{"features": [[0, 0, 0]]}', headers=headers))
-    assert (status, field) == (415, "Content-Type")
-    assert message == f"send the header Content-Type: application/json, got {kind or 'none'}"
+    reply = client.post("/v1/decide", content=b'{"features": [[0, 0, 0]]}', headers=headers)
+    assert fault(reply)[:2] == (415, "Content-Type")
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/geo+json"])
@@ -136,24 +130,15 @@ def test_json_by_other_names(client: httpx.Client, kind: str) -> None:
 
 def test_a_packed_body_is_not_read(client: httpx.Client) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    status, field, message = fault(client.post("/v1/decide", content=gzip.compress(b"{}"), headers=headers))
-    assert (status, field) == (415, "Content-Encoding")
-    assert message == "the body must be uncompressed JSON, got gzip"
+    reply = client.post("/v1/decide", content=gzip.compress(b"{}"), headers=headers)
+    assert fault(reply)[:2] == (415, "Content-Encoding")
 
 
 def test_paths_and_methods_that_there_are_not(client: httpx.Client) -> None:
-    assert fault(client.get("/v2/decide")) == (
-        *(404, ""),
-        "there is nothing at '/v2/decide'; see /openapi.json",
-    )
-    status, _, message = fault(client.get("/v1/decide"))
-    assert (status, message.partition(";")[0]) == (405, "GET is not allowed for '/v1/decide'")
-    assert fault(client.post("/v1/model"))[0] == 405
-    assert fault(client.options("/v1/decide"))[0] == 405
-
-
-def test_a_slash_too_many_is_not_redirected(client: httpx.Client) -> None:
-    assert fault(client.post("/v1/decide/", json={"features": [ROW]}))[0] == 404
+    assert fault(client.get("/v2/decide"))[:2] == (404, "")
+    assert fault(client.post("/v1/decide/", json={"features": [ROW]}))[0] == 404  # which is not redirected
+    for method, path in (("GET", "decide"), ("POST", "model"), ("OPTIONS", "decide")):
+        assert fault(client.request(method, f"/v1/{path}"))[0] == 405
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/v1/model", "/openapi.json"])
@@ -165,34 +150,28 @@ def test_head_is_get_without_a_body(client: httpx.Client, path: str) -> None:
 
 
 def test_a_large_body_is_refused_by_its_announced_length(client: httpx.Client) -> None:
-    status, _, message = fault(client.post("/v1/decide", content=b" " * 200_000, headers=AS_JSON))
-    assert (status, message) == (413, "the body must be at most 0.1 MiB")
+    whole = b" " * 200_000
+    for content in (whole, (whole[:1000] for _ in range(200))):  # the latter without a length
+        assert fault(client.post("/v1/decide", content=content, headers=AS_JSON))[0] == 413
 
 
-def test_a_large_body_without_a_length_is_refused_too(client: httpx.Client) -> None:
-    def parts() -> Iterator[bytes]:
-        for _ in range(200):
-            yield b" " * 1000
-
-    assert fault(client.post("/v1/decide", content=parts(), headers=AS_JSON))[0] == 413
-
-
-def test_nobody_waits_for_a_body_that_is_far_too_large(address: str) -> None:
-    host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port))) as line:
-        line.settimeout(30)
-        head = b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        line.sendall(head + b"Content-Length: 9999999999\r\n\r\n")
-        assert line.recv(1000).startswith(b"HTTP/1.1 413 ")
-
-
-@pytest.mark.parametrize("asked", ["POST /healthz", "POST /", "GET /v1/decide", "PUT /v1/x"])
-def test_nothing_is_read_where_nothing_can_be_answered(address: str, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "length", "status"),
+    [
+        ("POST /v1/decide", 9999999999, 413),
+        ("POST /healthz", 9, 405),
+        ("POST /", 9, 405),
+        ("GET /v1/decide", 9, 405),
+        ("PUT /v1/x", 9, 404),
+    ],
+)
+def test_nothing_is_read_where_nothing_can_be_answered(address: str, asked: str, length: int, status: int) -> None:
     """The answer is there before the body is."""
     url = httpx.URL(address)
+    head = f"{asked} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     with socket.create_connection((url.host, url.port), 30) as line:
-        line.sendall(f"{asked} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode())
-        assert line.recv(1000).startswith((b"HTTP/1.1 405 ", b"HTTP/1.1 404 "))
+        line.sendall(head.encode())
+        assert line.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_bodies_together_are_bounded(address: str) -> None:

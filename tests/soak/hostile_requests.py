@@ -12,20 +12,18 @@ import asyncio
 import json
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 from adversarial_inputs import tables
-from service_load import NAMES, answer, fitted, post, say
+from service_load import NAMES, answer, fitted, post, say, serving
 
 CONNECTIONS = 4
 SECONDS_OVER = 1.0  # the time-out, that an answer may take
@@ -184,18 +182,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-@contextmanager
-def serving(fit: Path, timeout: float) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    command = [sys.executable, "-m", "stakes.cli", "serve", str(fit), "--port", "0", "--timeout", str(timeout)]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        yield server, int(server.stderr.readline().split()[2].rstrip("/").rpartition(":")[2])
-    finally:
-        server.kill()
-        server.wait()
-
-
 def end_at_work(fit: Path, timeout: float, requests: Sequence[bytes]) -> float:
     """How long a service takes to end after SIGTERM, in seconds, while it has these requests at work."""
 
@@ -207,7 +193,7 @@ def end_at_work(fit: Path, timeout: float, requests: Sequence[bytes]) -> float:
         await asyncio.sleep(0.3)
         return writers
 
-    with serving(fit, timeout) as (server, port), asyncio.Runner() as runner:
+    with serving(fit, "--timeout", str(timeout)) as (server, port), asyncio.Runner() as runner:
         writers = runner.run(begin(port))
         server.send_signal(signal.SIGTERM)
         before = time.monotonic()
@@ -222,7 +208,7 @@ def soak(requests: int, timeout: float, ends: int, seed: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="stakes-soak-") as base:
         fit = Path(base) / "fit"
         fitted(fit)
-        with serving(fit, timeout) as (server, port):
+        with serving(fit, "--timeout", str(timeout)) as (server, port):
             asyncio.run(attack(port, 50, seed + 10**6))  # until all is warm
             before = memory_of_all(server.pid)
             seen = asyncio.run(attack(port, requests, seed))

@@ -23,7 +23,7 @@ from stakes.files import write_atomically
 from stakes.text import MISSING, column_texts, interval_text
 
 _INTERVAL = re.compile(r"\[([-+\d.,]+), ([-+\d.,]+)\]")  # which no end of a line may part
-_LIBRARY = "uplot"  # as it was published; tests/reports/test_scripts.py has its checksums
+_LIBRARY = "uplot"  # as it was published; tests/reports/test_page.py has its checksums
 
 
 def template_text(name: str) -> str:
