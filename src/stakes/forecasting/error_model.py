@@ -238,12 +238,16 @@ def crps_and_slopes(
     The distribution is that of the family, or of members (N, K) which ascend: then it is the mean of quantile scores.
     """
     if shape is not None:
-        spread = scale[:, None] * shape
+        spread, seen = scale[:, None] * shape, outcome[:, None]
         free = location[:, None] + spread
-        members = free.clip(lower, upper)
-        score = 2 * ((outcome[:, None] < members) - quantile_levels(members.shape[1]))
-        moving = score * (members == free)
-        return (score * (members - outcome[:, None])).mean(1), moving.mean(1), (moving * spread).mean(1)
+        bounded = lower > -np.inf or upper < np.inf
+        members = free.clip(lower, upper) if bounded else free
+        score = (seen < members) - quantile_levels(members.shape[1])
+        score *= 2
+        moving = score * (members == free) if bounded else score
+        sums = (np.add.reduce(each, 1) for each in (score * (members - seen), moving, moving * spread))
+        crps, by_location, by_log_scale = (each / members.shape[1] for each in sums)
+        return crps, by_location, by_log_scale
     below, integral = _of_family(family)
     z = (outcome - location) / scale
     chance = below(z)
