@@ -12,7 +12,7 @@ from refusals import refuses
 import stakes
 from stakes import CostLossCost, ParameterRange, ShortfallCost, value_curve
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.errors import CostError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 
 PENALTIES = ShortfallCost(ParameterRange(1, 50))
 
@@ -162,6 +162,6 @@ def test_refusals() -> None:
     refuses(SettingError, "values", value_curve, members, outcomes, ShortfallCost.__call__)
     refuses(SettingError, "at least one forecast", value_curve, {}, outcomes, PENALTIES)
     refuses(ShapeError, "'a'", value_curve, {"a": members[1:]}, outcomes, PENALTIES)
-    refuses(ShapeError, "outcomes", value_curve, members, outcomes * np.nan, PENALTIES)
+    refuses(NonFiniteError, "outcomes", value_curve, members, outcomes * np.nan, PENALTIES)
     table = pd.DataFrame(members, index=range(1, 21))
     refuses(ShapeError, "index of the outcomes", value_curve, table, pd.Series(outcomes), PENALTIES)

@@ -28,6 +28,7 @@ from stakes.costs.member_weights import mean_of_members
 from stakes.data.case_table import checked_times
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, block_length
+from stakes.evaluation.value import given_forecast, given_outcomes
 from stakes.text import count_text, interval_text, number_text
 
 Floats = NDArray[np.float64]
@@ -132,7 +133,8 @@ def implied_cost(
         times: When the outcomes happened, (N,); None where it is not known.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
     """
-    action, outcome, given = _checked(actions, outcomes, cost, members)
+    action, outcome = _checked(actions, outcomes, cost)
+    given = None if members is None else given_forecast("members", members, outcomes, outcome, weights)
     ranged = ranged_parameter(cost)
     assert ranged is not None
     size = block_length(len(action), checked_times(times, len(action)), block)
@@ -160,9 +162,10 @@ def implied_cost(
         return untold(reason)
     by_forecast = None
     if given is not None:
-        shares = None if weights is None else _relative(weights)
-        drawn, why = _Condition(cost, ranged, action, given.movedim(1, 0), inner, size, shares).solved()
-        by_forecast = None if why else drawn
+        shares = None if given.weights is None else torch.from_numpy(given.weights / given.weights.mean())
+        drawn = torch.from_numpy(given.members).movedim(1, 0)
+        called_for, why = _Condition(cost, ranged, action, drawn, inner, size, shares).solved()
+        by_forecast = None if why else called_for
     value, low, high = found
     return ImpliedCost(
         value=value,
@@ -186,40 +189,35 @@ class _Condition:
     outcome: Tensor  # (M, N, D)
     inner: NDArray[np.bool_]  # which cases are judged, (N,)
     block: int
-    weights: Tensor | None = None
-    _known: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
+    weights: Tensor | None = None  # of the members, (M,), 1 in the mean
+    _known: dict[float, Floats] = field(default_factory=dict)
 
-    def slopes(self, share: float) -> tuple[Floats, Floats]:
-        """The derivative of the cost at each action from below and from above, (N,), NaN at a bound."""
+    def slopes(self, share: float) -> Floats:
+        """The derivative of the cost at each action from below and from above, (2, N), NaN at a bound."""
         if share not in self._known:
-            own = with_parameter(self.cost, self.ranged.name, self._value(share))
-            sides = (np.nextafter(self.action, -np.inf), np.nextafter(self.action, np.inf))
-            self._known[share] = tuple(np.where(self.inner, self._slope(own, side), np.nan) for side in sides)  # type: ignore[assignment]
+            cost = with_parameter(self.cost, self.ranged.name, self._value(share))
+            sides = np.stack([np.nextafter(self.action, end) for end in (-np.inf, np.inf)])
+            weights = None if self.weights is None else self.weights[:, None, None]
+            with user_cost_errors(cost), torch.enable_grad():
+                taken = torch.from_numpy(sides)[..., None].requires_grad_()
+                outcome = self.outcome[:, None].expand(-1, 2, -1, -1)
+                paid = mean_of_members(cost(taken, outcome), weights, 0)
+                if not paid.requires_grad:
+                    raise CostError(f"cost must depend on the action through functions of torch, got {cost}")
+                (slope,) = torch.autograd.grad(paid.sum(), taken)
+            self._known[share] = np.where(self.inner, slope[..., 0].numpy(), np.nan)
         return self._known[share]
-
-    def _slope(self, cost: Cost, action: Floats) -> Floats:
-        with user_cost_errors(cost), torch.enable_grad():
-            taken = torch.from_numpy(action.copy())[:, None].requires_grad_()
-            paid = mean_of_members(cost(taken, self.outcome), self.weights, 0)
-            if not paid.requires_grad:
-                raise CostError(f"the cost {cost} must depend on the action by torch's functions, and has no slope")
-            (slope,) = torch.autograd.grad(paid.sum(), taken)
-        return np.asarray(slope[:, 0].numpy())
 
     def _value(self, share: float) -> float:
         return float(self.ranged.range.at(torch.tensor(share, dtype=torch.float64)))
 
     def _mean(self, share: float) -> float:
-        return float(np.nanmean(np.stack(self.slopes(share))))
+        return float(np.nanmean(self.slopes(share)))
 
     def held(self, share: float) -> bool:
         """Whether the condition cannot be rejected at this value."""
-        below, above = (
-            each.interval()
-            for each in Resampling(len(self.action), block=self.block).means(
-                np.stack(self.slopes(share))[:, None, None]
-            )
-        )
+        resampling = Resampling(len(self.action), block=self.block)
+        below, above = (each.interval() for each in resampling.means(self.slopes(share)[:, None, None]))
         return below.low <= 0 <= above.high
 
     @property
@@ -280,7 +278,7 @@ class _Condition:
         """
         share = float(self.ranged.range.share(torch.tensor(value, dtype=torch.float64)))
         step = 1e-4 if share < 0.5 else -1e-4
-        slope, moved = (np.stack(self.slopes(at)).mean(0) for at in (share, share + step))
+        slope, moved = (self.slopes(at).mean(0) for at in (share, share + step))
         steepness = moved - slope
         size = np.where(self.inner, self.action, np.nan)
         if not np.nansum(steepness):
@@ -302,14 +300,6 @@ class _Condition:
         return self._value(apart[0][0]), self._value(apart[1][0])
 
 
-def _relative(weights: ArrayLike) -> Tensor:
-    """Weights (M, 1) of members that lie on the first axis, 1 in the mean."""
-    numbers = np.asarray(weights, dtype=np.float64)
-    if numbers.ndim != 1 or not (numbers >= 0).all() or not numbers.sum() > 0:
-        raise ShapeError(f"weights must be one for each member, (M,), not negative, got shape {numbers.shape}")
-    return torch.from_numpy(numbers / numbers.mean())[:, None]
-
-
 def _interior(cost: Cost, action: Floats) -> NDArray[np.bool_]:
     lower, upper = (float(bound) for bound in (cost.lower, cost.upper))
     if ((action < lower) | (action > upper)).any():
@@ -320,32 +310,22 @@ def _interior(cost: Cost, action: Floats) -> NDArray[np.bool_]:
     return (action > lower) & (action < upper)
 
 
-def _checked(
-    actions: ArrayLike, outcomes: ArrayLike, cost: Cost, members: ArrayLike | None
-) -> tuple[Floats, Tensor, Any]:
-    """Actions (N,), outcomes (N, D) and members (N, M, D) or None."""
+def _checked(actions: ArrayLike, outcomes: ArrayLike, cost: Cost) -> tuple[Floats, Tensor]:
+    """Actions (N,) and outcomes (N, D)."""
     require_cost(cost)
-    taken, seen = np.asarray(actions, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
+    taken = np.asarray(actions, dtype=np.float64)
     taken = taken[:, 0] if taken.ndim == 2 and taken.shape[1] == 1 else taken
     if taken.ndim != 1 or not len(taken):
         raise ShapeError(f"actions must be one number a case, (N,), got shape {taken.shape}")
-    if seen.ndim not in (1, 2) or len(seen) != len(taken):
-        raise ShapeError(f"outcomes must be of the {len(taken)} cases of the actions, got shape {seen.shape}")
-    seen = seen.reshape(len(seen), -1)
+    if unusable := int((~np.isfinite(taken)).sum()):
+        raise NonFiniteError(f"actions must be finite, got {unusable} of {len(taken)} that are not")
+    seen = given_outcomes(outcomes, "outcomes")
+    if len(seen) != len(taken):
+        raise ShapeError(f"outcomes must be of the {len(taken)} cases of the actions, got {len(seen)}")
     if action_parts(cost, seen.shape[1]) != 1:
         raise CostError(f"cost must decide about one number, got {type(cost).__name__} with an action of several parts")
     if ranged_parameter(cost) is None:
         raise CostError(
             f"cost must have a parameter that is a range, as in ShortfallCost(ParameterRange(1, 50)), got {cost}"
         )
-    drawn = None
-    if members is not None:
-        values = np.asarray(members, dtype=np.float64)
-        values = values[..., None] if values.ndim == 2 else values
-        if values.ndim != 3 or (len(values), values.shape[2]) != seen.shape:
-            raise ShapeError(f"members must be (N, M) or (N, M, D) of the {len(taken)} cases, got shape {values.shape}")
-        drawn = torch.from_numpy(values.copy())
-    for name, each in (("actions", taken), ("outcomes", seen), ("members", None if drawn is None else drawn.numpy())):
-        if each is not None and not np.isfinite(each).all():
-            raise NonFiniteError(f"{name} must be finite, got {int((~np.isfinite(each)).sum())} that are not")
-    return taken, torch.from_numpy(seen.copy()), drawn
+    return taken, seen

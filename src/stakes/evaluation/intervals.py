@@ -109,7 +109,7 @@ class Sampled:
             return self.applied(operation, other)
         return self.applied(lambda numbers: operation(numbers, other))
 
-    @property
+    @cached_property
     def _variances(self) -> tuple[float, float]:
         if not (math.isfinite(self.estimate) and self.degrees[0]):
             return math.nan, math.nan
@@ -128,7 +128,7 @@ class Sampled:
             moved = moved[: max(int(len(moved) * (1 - correlation) / (1 + correlation)), _LEAST_WAVES)]
         return moved
 
-    @property
+    @cached_property
     def _skewness(self) -> float:
         """That of the statistic's error, as the terms by time tell it."""
         if not 0 < (error := self.error) < math.inf:

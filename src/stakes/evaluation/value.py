@@ -19,7 +19,7 @@ from stakes.costs.cost import (
 )
 from stakes.data.case_table import checked_times
 from stakes.data.forecasts.forecast_set import ForecastSet
-from stakes.errors import CostError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import climatology_cost
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, YearlyCases, block_length, upper_bounds
 from stakes.frames import Tabular
@@ -329,12 +329,14 @@ def _costs(cost: Any, values: ArrayLike | None) -> tuple[str, Floats, list[Cost]
 def given_outcomes(values: Any, name: str) -> torch.Tensor:
     """What happened, (N, D)."""
     given = np.asarray(values, dtype=np.float64)
-    if given.ndim not in (1, 2) or not given.size or not np.isfinite(given).all():
-        raise ShapeError(f"{name} must be finite numbers (cases,) or (cases, outcomes), got shape {given.shape}")
+    if given.ndim not in (1, 2) or not given.size:
+        raise ShapeError(f"{name} must have the shape (cases,) or (cases, outcomes), got {given.shape}")
+    if unusable := int((~np.isfinite(given)).sum()):
+        raise NonFiniteError(f"{name} must be finite, got {unusable} of {given.size} that are not")
     return torch.from_numpy(given.reshape(len(given), -1).copy())
 
 
-def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor) -> ForecastSet:
+def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor, weights: Any = None) -> ForecastSet:
     """The forecasts of the cases, by their place; tables must have the labels of the outcomes."""
     labels: list[Any] = [getattr(each, "index", None) for each in (forecast, outcomes)]
     if all(hasattr(each, "equals") for each in labels) and not labels[0].equals(labels[1]):
@@ -344,7 +346,7 @@ def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor) 
     else:
         members = np.asarray(forecast)
         members = members[:, None] if members.ndim == 1 else members
-        given = ForecastSet(members[..., None] if members.ndim == 2 else members)
+        given = ForecastSet(members[..., None] if members.ndim == 2 else members, weights)
     if (given.members.shape[0], given.members.shape[2]) != tuple(seen.shape):
         raise ShapeError(
             f"forecast {name!r} must be of the {seen.shape[0]} cases of {seen.shape[1]} outcomes, got "
