@@ -9,7 +9,7 @@ from own_corrections import moving
 from torch import Tensor
 
 import stakes
-from stakes.forecasting.corrections import corrected, correction_sentence
+from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.recalibration import helpful_correction
 
 COST = stakes.ImbalanceCost(short=4.0, long=1.0, lower=-50.0, upper=50.0)
@@ -90,14 +90,6 @@ def test_the_judge_sees_the_bounds() -> None:
     """A correction that the bounds take back again helps nothing."""
     members, outcome = forecasts(0.4, 1.0)
     assert helpful(members, outcome, bounded=lambda _: members) is None
-
-
-def test_corrected_members() -> None:
-    members, outcome = forecasts(0.4, 1.0, outcomes=2)
-    correction = helpful(members, outcome)
-    assert corrected(members, None) is members
-    np.testing.assert_array_equal(corrected(members, correction).numpy(), correction.apply(members.numpy()))
-    assert corrected(members, correction).dtype == members.dtype
 
 
 def test_what_is_said() -> None:

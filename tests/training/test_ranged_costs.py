@@ -14,7 +14,7 @@ from stakes.errors import SettingError
 from stakes.training.replicas import ParameterScales, Replica, ReplicaStack, StackedCases, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
-from stakes.training.trainer import estimate_scales, fingerprint, validate
+from stakes.training.trainer import fingerprint
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)
@@ -98,17 +98,6 @@ def test_only_a_conditioned_model_sees_the_parameter(make_ranged: Callable[..., 
             for p in (2.0, 40.0)
         )
         assert torch.equal(first, other) is not conditioned
-
-
-def test_turns_and_all_at_once_agree(make_ranged: Callable[..., Replica]) -> None:
-    stacks = [ReplicaStack([make_ranged(seed=seed) for seed in (0, 1)], SETTINGS, CPU, way) for way in (True, False)]
-    rows = stacks[0].initial_parameters()
-    scales = [estimate_scales(stack, rows) for stack in stacks]
-    torch.testing.assert_close(*scales, rtol=1e-5, atol=0)
-    together, turns = (validate(stack, rows, scales[0]) for stack in stacks)
-    for name, values in together.items():
-        torch.testing.assert_close(values, turns[name], rtol=1e-4, atol=1e-5)
-    assert validate(stacks[0], rows, scales[0])["cost"].tolist() == together["cost"].tolist()
 
 
 def test_one_range_a_stack(make_ranged: Callable[..., Replica]) -> None:

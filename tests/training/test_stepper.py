@@ -318,12 +318,3 @@ def test_every_replica_may_be_refused_at_a_step_of_its_own(together: bool, make_
     before = [stepper.stack.initial_parameters(), *history]
     for row, step in enumerate(steps):
         assert torch.equal(history[-1][row], before[step - 1][row])
-
-
-def test_the_first_trouble_is_kept(make_replica: MakeReplica) -> None:
-    stepper = stepper_of([fragile(make_replica, "gradient", sick=True, seed=1)], SETTINGS)
-    run(stepper, (1,))
-    (first,) = stepper.troubles().values()
-    run(stepper, (2, 3))
-    assert stepper.troubles() == {0: first}
-    assert first.term == "gradient"

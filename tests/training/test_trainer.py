@@ -15,7 +15,6 @@ from stakes.training.progress import Trained
 from stakes.training.replicas import ReplicaStack
 from stakes.training.steps import Stepper
 from stakes.training.trainer import train, validate
-from stakes.training.weight_search import one_thread
 
 SHORT = replace(SETTINGS, pretraining_epochs=1, epochs=4, patience=1)
 # -- replicas do not notice each other
@@ -251,17 +250,6 @@ def test_modules_with_a_will_of_their_own_are_refused(layer: torch.nn.Module, ma
     refuses(SettingError, rf"extra \({type(layer).__name__}\) draws its own noise", replace, replica)
     replica.model.eval()
     assert replace(replica).model is replica.model
-
-
-def test_the_users_setting_comes_back() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_the_last_weights_may_be_kept_instead(make_replica: MakeReplica) -> None:
