@@ -1,5 +1,7 @@
 """The command line: the commands by name, each imported when it is called, and the exit codes they end with."""
 
+import atexit
+import gc
 import logging
 import sys
 import warnings
@@ -46,6 +48,9 @@ for _group, _commands in _COMMANDS.items():
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; what goes wrong is one line on standard error. Returns the exit code."""
+    if arguments is None:  # a process of its own, which would spend a third of a short command on looking for garbage
+        gc.set_threshold(50_000, 20, 100)
+        atexit.register(gc.freeze)
     return run_app(app, arguments)
 
 
