@@ -10,12 +10,12 @@
 generators of d noise inputs and two costs. `sets` compares the two independent sets of a case with one set of all
 members: what deciding costs, and by how much the mean distance of two members is off, which the energy score takes
 across the two sets, or in the one set divided by what it is for the noise itself. `training` trains the estimator's
-implicit network, from a linear start and without, on Irish wind, French load, 60 simulated sites and the paper's
-synthetic task, and on European wind where its tables are, and judges it with 200 independent members of the test cases,
-seeds paired. What is finished lies in the folder and is not run again; without anything left to run it prints the means
-over seeds. `shared` decides on wind with one such network from one set of noise for all cases, drawn with so many
-seeds, independent and as `sample` does: the mean and the deviation of the cost. `step` compares a decision-aware
-training step, structured over independent.
+implicit network, from a linear start and without, on Irish wind, French load, 60 simulated sites and the paper's three
+tasks, and on European wind where its tables are, two of them as newsvendors too, and judges it with 200 independent
+members of the test cases, seeds paired; the training score is that of 800 training cases. What is finished lies in the
+folder and is not run again; without anything left to run it prints the means over seeds. `shared` decides on wind with
+one such network from one set of noise for all cases, drawn with so many seeds, independent and as `sample` does: the
+mean and the deviation of the cost. `step` compares a decision-aware training step, structured over independent.
 """
 
 import argparse
@@ -24,17 +24,20 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
 
 import stakes
 from benchmarks.timing import interleave, processor
+from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, IrishWind, SimulatedPortfolio
 from reproduction.tasks.synthetic import SyntheticTask
-from reproduction.tasks.task import KnownTruth, Task
+from reproduction.tasks.task import KnownTruth, Task, TaskData
+from reproduction.tasks.wind import WindTask
 from stakes.costs.cost import outcome_total
 from stakes.data.case_table import CaseTable
 from stakes.files import write_atomically
@@ -57,9 +60,10 @@ COSTS: dict[str, stakes.Cost] = {
     "shortfall 20": stakes.ShortfallCost(20.0),
     "newsvendor 9 : 1": stakes.NewsvendorCost(9.0, 1.0, -5.0, 5.0),
 }
-JUDGED, JUDGED_CASES = 200, 1500
+JUDGED, JUDGED_CASES, LEARNED_CASES = 200, 1500, 800
 WEIGHTS = (0.0, 0.5, 0.9)
 MEMBERS = {
+    "independent, 5": (False, TrainingSettings(members=5)),
     "independent, 10": (False, TrainingSettings(members=10)),
     "independent, 30": (False, TrainingSettings(members=30)),
     "structured, 10": (True, TrainingSettings(members=10)),
@@ -155,14 +159,32 @@ def mean_distance(members: Tensor, others: Tensor | None = None) -> Tensor:
     return torch.cdist(members, others).mean()
 
 
+@dataclass(frozen=True)
+class OtherCost:
+    """A task with another cost."""
+
+    task: Task
+    cost: stakes.Cost
+
+    def data(self) -> TaskData:
+        return self.task.data()
+
+
 def tasks(reference: Path | None) -> dict[str, Task]:
-    known: dict[str, Task] = {
+    known: dict[str, object] = {
         "Irish wind": IrishWind(penalty=20.0),
         "French load": FrenchLoad(),
         "60 simulated sites": SimulatedPortfolio(),
         "synthetic": SyntheticTask(),
+        "North Sea wind": WindTask(10.0),
+        "frost": FrostTask(0.3),
+        "French load, newsvendor": OtherCost(FrenchLoad(), stakes.NewsvendorCost(9.0, 1.0, 0.0, 150.0)),
     }
-    return known if reference is None else known | {"European wind": EuropeanWind(20.0, tables=str(reference))}
+    if reference is not None:
+        wind = EuropeanWind(20.0, tables=str(reference))
+        newsvendor = stakes.NewsvendorCost(1.0, 4.0, 0.0, 21.0)  # of the sum of the series
+        known |= {"European wind": wind, "European wind, newsvendor": OtherCost(wind, newsvendor)}
+    return cast(dict[str, Task], known)
 
 
 def trained(task: Task, start: str, width: int, kind: str, seed: int, weights: Sequence[float]) -> list[Trained]:
@@ -182,8 +204,11 @@ def trained(task: Task, start: str, width: int, kind: str, seed: int, weights: S
 
 
 def judged_cases(task: Task) -> CaseTable:
-    test = task.data().test
-    return test.rows(torch.linspace(0, len(test) - 1, min(len(test), JUDGED_CASES)).long().numpy())
+    return spread_rows(task.data().test, JUDGED_CASES)
+
+
+def spread_rows(cases: CaseTable, most: int) -> CaseTable:
+    return cases.rows(torch.linspace(0, len(cases) - 1, min(len(cases), most)).long().numpy())
 
 
 def trained_and_judged(
@@ -199,22 +224,21 @@ def trained_and_judged(
         result.replica.model.load_state_dict(result.weights)
         about = {"noise inputs": width, "members": kind, "weight": result.replica.decision_weight, "seed": seed}
         measured = judged(task, result.replica.model, cases.features, cases.outcome) | {"seconds": seconds}
+        known = spread_rows(task.data().train, LEARNED_CASES)
+        measured["training score"] = drawn_and_scored(result.replica.model, known.features, known.outcome)[1]
         rows.append(about | {name: float(f"{value:.5g}") for name, value in measured.items()})
     return rows
 
 
 def judged(task: Task, model: torch.nn.Module, features: Tensor, outcome: Tensor) -> dict[str, float]:
     """A forecast by independent members, so that none of the ways to train is flattered."""
-    assert isinstance(model, stakes.ImplicitModel)
-    drawn, scale = model.sample(features, JUDGED, torch.Generator().manual_seed(0)), model.outcome_scaling
-    parts = zip(scale.standardise(drawn).split(100), scale.standardise(outcome).split(100), strict=True)
-    score = torch.cat([stakes.energy_score(*part) for part in parts]).mean()
+    drawn, score = drawn_and_scored(model, features, outcome)
     total, happened = (outcome_total(task.cost, each) for each in (drawn, outcome))
     error = (total.mean(-1) - happened).square().mean() / (1 + 1 / JUDGED)
     solution = stakes.solve_action(task.cost, drawn)
     paid = task.cost(solution.action, outcome).mean()
     measured = {
-        "energy score": float(score),
+        "energy score": score,
         "spread/error": float((total.var(-1).mean() / error).sqrt()),
         "signed gap": float(solution.expected_cost.mean() - paid),  # below 0: it costs more than the forecast says
         "cost": float(paid),
@@ -222,6 +246,14 @@ def judged(task: Task, model: torch.nn.Module, features: Tensor, outcome: Tensor
     if isinstance(task, KnownTruth):
         measured["regret"] = float(task.truth(features).regret(solution.action).mean())
     return measured
+
+
+def drawn_and_scored(model: torch.nn.Module, features: Tensor, outcome: Tensor) -> tuple[Tensor, float]:
+    """Independent members and their energy score, in standard units."""
+    assert isinstance(model, stakes.ImplicitModel)
+    drawn, scale = model.sample(features, JUDGED, torch.Generator().manual_seed(0)), model.outcome_scaling
+    parts = zip(scale.standardise(drawn).split(100), scale.standardise(outcome).split(100), strict=True)
+    return drawn, float(torch.cat([stakes.energy_score(*part) for part in parts]).mean())
 
 
 def training(options: argparse.Namespace) -> list[Row]:
@@ -263,7 +295,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
         groups.setdefault(tuple(row[name] for name in keys), []).append(row)
     lines: list[Row] = []
     for key, some in sorted(groups.items(), key=str):
-        measured = [name for name in some[0] if name not in (*keys, "seed")]
+        measured = [name for name in some[0] if name not in (*keys, "seed") and all(name in row for row in some)]
         means = {name: statistics.mean(float(str(row[name])) for row in some) for name in measured}
         plain = groups.get((*key[:3], 0.0, "independent, 10"), [])
         line: Row = dict(zip(keys, key, strict=True)) | {"seeds": len(some)}
