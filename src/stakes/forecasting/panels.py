@@ -25,7 +25,7 @@ PanelModel = Literal["level", "linear", "trees"]
 _FOLDS = 4
 _SERIES_TO_PART = 20  # series that share what is left out
 _ROUNDS, _PATIENCE = 400, 25
-_TREES = {"learning_rate": 0.05, "bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.6, "verbosity": -1}
+_TREES = {"learning_rate": 0.1, "bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.6, "verbosity": -1}
 _SAME_EVERY_TIME = {"deterministic": True, "force_col_wise": True}
 _SCALED_RANGE = (-5.0, 20.0)  # of an outcome in levels: the few beyond would say how all are forecast
 _RIDGE = 1e-3
@@ -39,6 +39,7 @@ _SHRINKAGES = (5.0, 20.0, 80.0)  # errors that a series needs to be corrected ha
 _RECENT = 0.25  # of the time: the errors by which a series is corrected
 _JUDGED = 60_000  # validation cases
 _VECTORS = 200  # past times whose errors are kept together
+_RATIOS = (0.05, 0.95)  # levels of a quantile that trees forecast
 _NUDGE = 0.2  # of the level: what an error of this size costs is the weight of a case
 
 
@@ -399,16 +400,31 @@ def drawn_cases(
     return part.cases(scale, first, end, drawn=(share, np.random.default_rng((seed, place))))
 
 
+def _nudged(spec: CostSpec, cases: PanelCases) -> tuple[Floats, Floats]:
+    """What it costs to be a fifth of the level short, and as much over, (n,) each."""
+    level = cases.level.astype(np.float64)
+    own = replace(cases, outcome=level)
+    right = realised(spec, level, own)
+    short, over = (realised(spec, level * (1 + nudge), own) - right for nudge in (-_NUDGE, _NUDGE))
+    return short, over
+
+
 def money(spec: CostSpec, cases: PanelCases) -> Floats:
     """What it costs to be a fifth of the level off, either way: how much a case counts, (n,), of mean 1."""
     level = cases.level.astype(np.float64)
-    own = replace(cases, outcome=level)
-    paid = realised(spec, level * (1 + _NUDGE), own) + realised(spec, level * (1 - _NUDGE), own)
-    weight = paid - 2 * realised(spec, level, own)
+    short, over = _nudged(spec, cases)
+    weight = short + over
     weight = np.where(np.isfinite(weight) & (weight > 0), weight, np.nan)
     weight = level if np.isnan(weight).all() else np.where(np.isnan(weight), np.nanmin(weight), weight)
     made: Floats = weight / weight.mean()
     return made
+
+
+def _critical_ratio(spec: CostSpec, cases: PanelCases) -> float:
+    """The share of being short in the costs of being off: the level of the quantile that decides, over all cases."""
+    short, over = (np.nansum(each) for each in _nudged(spec, cases))
+    share = short / (short + over) if short + over > 0 else math.nan
+    return float(np.clip(share, *_RATIOS)) if math.isfinite(share) else 0.5
 
 
 def _learn(
@@ -419,7 +435,8 @@ def _learn(
     folds = _folds(cases)
     if kind == "level":
         return _Learned(None, None, np.ones(len(cases)), None)
-    location, located = _fitted(kind, cases, target, weight, folds, panel, settings, seeds)
+    ratio = _critical_ratio(spec, cases)
+    location, located = _fitted(kind, cases, target, weight, folds, panel, settings, seeds, ratio)
     error = np.abs(target - located)
     small = _SMALL_ERROR * float(np.average(error, weights=weight))
     spread, scaled = _fitted(kind, cases, np.log(error + small), weight, folds, panel, settings, 1)
@@ -449,9 +466,13 @@ def _fitted(
     panel: Panel,
     settings: PanelSettings,
     seeds: int,
+    quantile: float | None = None,
 ) -> tuple[Part, Floats]:
-    """What forecasts the target, and its forecast (n,) of each case by what has not seen its time."""
-    out = np.empty(len(target))
+    """What forecasts the target, and its forecast (n,) of each case by what has not seen its time.
+
+    With a quantile, trees are the mean of those of least squares and those of that level: each errs in its own way.
+    """
+    out = np.zeros(len(target))
     if kind == "linear":
         levels = tuple(len(panel.levels[name]) for name in panel.layout.words)
         given = cases.features, cases.words
@@ -466,7 +487,6 @@ def _fitted(
     parameters = {
         **_TREES,
         **_SAME_EVERY_TIME,
-        "objective": "regression",
         "num_leaves": 63 if len(rows) > 200_000 else 31,
         "min_data_in_leaf": leaf,
         "min_data_per_group": leaf,
@@ -479,15 +499,21 @@ def _fitted(
         rows, target, weight=weight, categorical_feature=words, params=parameters, free_raw_data=False
     )
     stopping = lightgbm.early_stopping(_PATIENCE, verbose=False)
-    tried: Any = lightgbm.cv(parameters, data, _ROUNDS, folds=folds, callbacks=[stopping], return_cvbooster=True)[
-        "cvbooster"
-    ]
-    for booster, (_, held) in zip(tried.boosters, folds, strict=True):
-        out[held] = booster.predict(rows[held], num_iteration=tried.best_iteration)
-    texts = [
-        lightgbm.train({**parameters, "seed": settings.seed + place}, data, tried.best_iteration).model_to_string()
-        for place in range(seeds)
-    ]
+    objectives = [{"objective": "regression"}]
+    if quantile is not None:
+        objectives.append({"objective": "quantile", "alpha": quantile})
+    texts: list[str] = []
+    for objective in objectives:
+        given = parameters | objective
+        tried: Any = lightgbm.cv(given, data, _ROUNDS, folds=folds, callbacks=[stopping], return_cvbooster=True)[
+            "cvbooster"
+        ]
+        for booster, (_, held) in zip(tried.boosters, folds, strict=True):
+            out[held] += booster.predict(rows[held], num_iteration=tried.best_iteration) / len(objectives)
+        texts += [
+            lightgbm.train({**given, "seed": settings.seed + place}, data, tried.best_iteration).model_to_string()
+            for place in range(seeds)
+        ]
     return TreePart(TreeLocation(tuple(texts))), out
 
 
