@@ -1,6 +1,6 @@
 """What one forecast for many series is worth beside boosted quantiles, what it costs, and how it grows.
 
-    python -m benchmarks.panel bakery [--seeds 5] [--workers 1] [--until 2018-09-01] [--json FILE]
+    python -m benchmarks.panel bakery [--seeds 5] [--workers 1] [--threads 1] [--until 2018-09-01] [--json FILE]
     python -m benchmarks.panel walmart SALES_CSV [--seeds 1] [--json FILE]
     python -m benchmarks.panel margins [--json FILE]
     python -m benchmarks.panel budget [--json FILE]
@@ -41,7 +41,7 @@ from stakes import AllocationCost, PanelForecaster
 from stakes.actions.solve import solve_action
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.records import load_record
-from stakes.data.tables.panels import Panel, PanelCases, PanelLayout
+from stakes.data.tables.panels import Panel, PanelCases, PanelLayout, PanelScale
 from stakes.forecasting.panel_forecaster import CALIBRATED, PanelEvaluation, group_columns
 from stakes.forecasting.panels import (
     FittedPanel,
@@ -143,20 +143,20 @@ class Task:
         moments = pd.DatetimeIndex(self.table[layout.time])
         return Panel.read(self.table[moments < pd.Timestamp(self.panel.times([self.end])[0])], layout)
 
-    def test(self, fitted: FittedPanel) -> PanelCases:
-        """The test cases, scaled as the forecast scales them."""
+    def test(self, scale: PanelScale) -> PanelCases:
+        """The test cases, scaled by what was known."""
         everything = PanelSettings(most_rows=10**9)
-        return gather(self.panel, fitted.state.scale, self.end, self.panel.last + 1, everything)
+        return gather(self.panel, scale, self.end, self.panel.last + 1, everything)
 
 
-def ours(task: Task, seed: int, **settings: Any) -> tuple[FittedPanel, PanelCases, np.ndarray, dict[str, Any]]:
+def ours(task: Task, seed: int, threads: int = 1) -> tuple[FittedPanel, PanelCases, np.ndarray, dict[str, Any]]:
     """Our forecast, the test cases and what its decisions cost; the clock and what it selected."""
     began = time.perf_counter()
     known = task.known()
-    given = PanelSettings(seed=seed, threads=1, **settings)
+    given = PanelSettings(seed=seed, threads=threads)
     fitted = fit_panel(known, task.spec, given, known.last + 1, lambda told: print(told, flush=True))
     seconds = time.perf_counter() - began
-    cases = task.test(fitted)
+    cases = task.test(fitted.state.scale)
     places = fitted.places(task.panel.key_texts())[cases.series]
     began = time.perf_counter()
     decisions = decide_cases(task.spec, fitted.sample(cases, places), cases.parameters, False)
@@ -173,6 +173,7 @@ def ours(task: Task, seed: int, **settings: Any) -> tuple[FittedPanel, PanelCase
         "mean": float(paid.mean()),
         "expected": float(decisions.expected_cost.mean()),
         "seconds": seconds,
+        "threads": threads,
         "cases a second": speed,
         "selected": fitted.state.candidate.name,
         "candidates": {each.name: each.cost for each in fitted.state.candidates},
@@ -212,18 +213,24 @@ def rival(
     return realised(task.spec, action, cases)
 
 
-def against(name: str, task: Task, seeds: int, workers: int) -> dict[str, Any]:
+def _rival_of(task: Task, scaled: bool, words: bool) -> tuple[np.ndarray, float]:
+    """What a rival costs, and its seconds."""
+    began = time.perf_counter()
+    paid = rival(task, task.test(task.known().scale()), scaled=scaled, words=words)
+    return paid, time.perf_counter() - began
+
+
+def against(name: str, task: Task, seeds: int, workers: int, threads: int) -> dict[str, Any]:
     """Ours beside the rivals on the same cases, with paired intervals over time."""
-    runs = list(Engine("processes", workers).map(ours, ((seed,) for seed in range(seeds)), task))
+    engine = Engine("processes", workers)
+    runs = list(engine.map(ours, ((seed, threads) for seed in range(seeds)), task))
     _, cases, _, _ = runs[0]
     paid = np.mean([run[2] for run in runs], axis=0)
     last = realised(task.spec, np.nan_to_num(cases.features[:, task.panel.layout.scaled - 1] * cases.level), cases)
-    rivals = {"same season": last}
-    for scaled, words in RIVALS:
+    rivals = {"same season": (last, 0.0)}
+    for (scaled, words), made in zip(RIVALS, engine.map(_rival_of, RIVALS, task), strict=True):
         title = f"LightGBM quantile, {'scaled' if scaled else 'in units'}{', shop and product' if words else ''}"
-        began = time.perf_counter()
-        rivals[title] = rival(task, cases, scaled=scaled, words=words)
-        print(f"{title}: {rivals[title].mean():.2f} in {time.perf_counter() - began:.0f} s", flush=True)
+        rivals[title] = made
     found: dict[str, Any] = {
         "task": name,
         "cases": len(cases),
@@ -232,9 +239,9 @@ def against(name: str, task: Task, seeds: int, workers: int) -> dict[str, Any]:
         "by seed": [run[3] for run in runs],
         "rivals": {},
     }
-    for title, own in rivals.items():
+    for title, (own, seconds) in rivals.items():
         change = time_difference(paid, own, cases.step)
-        found["rivals"][title] = {"mean": float(own.mean()), "ours less this": list(change)}
+        found["rivals"][title] = {"mean": float(own.mean()), "seconds": seconds, "ours less this": list(change)}
     return found
 
 
@@ -436,6 +443,7 @@ def main() -> None:
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1, help="seeds at once")
+    parser.add_argument("--threads", type=int, default=1, help="of each fit")
     parser.add_argument("--until")
     parser.add_argument("--since")
     parser.add_argument("--series", default="100,1000,10000,50000")
@@ -453,7 +461,9 @@ def main() -> None:
             table, layout, start = (walmart(given.data), WALMART, "2012-05-01")
         if given.until:
             table = table[pd.DatetimeIndex(table["date"]) < pd.Timestamp(given.until)]
-        found = against(given.what, Task(table, layout, given.since or start), given.seeds, given.workers)
+        found = against(
+            given.what, Task(table, layout, given.since or start), given.seeds, given.workers, given.threads
+        )
     else:
         found = {
             "margins": lambda: margins(given.seeds),
