@@ -5,6 +5,7 @@
     python -m benchmarks.panel margins [--json FILE]
     python -m benchmarks.panel budget [--json FILE]
     python -m benchmarks.panel mlforecast [--json FILE]
+    python -m benchmarks.panel neuralforecast [--json FILE]
     python -m benchmarks.panel scale [--series 100,1000,10000,50000] [--days 400] [--json FILE]
 
 `bakery` is 99 series of 33 shops and 3 products, of the record in the package; zeros are closed days. `walmart` is the
@@ -12,10 +13,10 @@ sales of departments of Walmart's 2014 competition, a file that is not in the pa
 week, too little costs 3 and too much 1. The rivals are LightGBM's quantiles at 0.75: one model of all series, with the
 features of ours (a category of shop and product too), its targets as they are or scaled by the level before the
 forecast. `margins` draws a margin and a waste for each series and trains one quantile model for each group of ratios.
-`mlforecast`, which must be installed, has LightGBM's quantile too; its series have no gaps, so that closed days are
-filled with the week before. `budget` shares out what the forecasts ask for less a tenth. `scale` simulates series,
-learns from 100,000 drawn cases and decides for all. With `--until` the time after is left out, for choices on
-validation data.
+`mlforecast` and `neuralforecast`, which must be installed, forecast the quantile too, one by LightGBM, one by NHITS;
+their series have no gaps, so that closed days are filled with the week before. `budget` shares out what the forecasts
+ask for less a tenth. `scale` simulates series, learns from 100,000 drawn cases and decides for all. With `--until` the
+time after is left out, for choices on validation data.
 """
 
 import argparse
@@ -56,6 +57,7 @@ from stakes.training.engines import Engine
 
 NEWSVENDOR = "newsvendor:underage=3,overage=1"
 _DAY, _WEEK = 24.0, 168.0
+_TASKS = ["bakery", "walmart", "margins", "budget", "mlforecast", "neuralforecast", "scale", "scale-one"]
 RIVALS = ((False, False), (False, True), (True, True))  # scaled, with shop and product
 
 
@@ -333,19 +335,32 @@ def budget() -> dict[str, Any]:
     }
 
 
-def of_mlforecast() -> dict[str, Any]:
-    """What mlforecast's one model of all series costs on the bakery, its forecasts those of the day before."""
-    import lightgbm
-    from mlforecast import MLForecast
-    from mlforecast.lag_transforms import RollingMean
-
+def _for_rivals() -> pd.DataFrame:
+    """The bakery as the Nixtla packages take it, without gaps: closed days have the sales of the week before."""
     table = bakery().rename(columns={"date": "ds", "demand": "y"}).sort_values(["shop", "product", "ds"])
     table["unique_id"] = table["shop"] + "/" + table["product"]
     table["outcome"] = table["y"] = table["y"].where(table["open"] > 0)
     for days in (7, 14, 21, 28):
         table["y"] = table["y"].fillna(table.groupby("unique_id")["y"].shift(days))
     table["y"] = table.groupby("unique_id")["y"].ffill()
-    table = table.dropna(subset=["y"]).astype({"shop": "category", "product": "category"})
+    return table.dropna(subset=["y"])
+
+
+def _judged_rival(task: str, table: pd.DataFrame, made: pd.DataFrame, seconds: float) -> dict[str, Any]:
+    """What forecasts of the quantile, a row for each series and day, cost where there is an outcome."""
+    found = made.merge(table[["unique_id", "ds", "outcome"]].dropna(), on=["unique_id", "ds"])
+    short = found["outcome"] - found["action"].clip(lower=0)
+    paid = np.maximum(3 * short, -short)
+    return {"task": task, "cases": len(found), "mean": paid.mean(), "seconds": seconds}
+
+
+def of_mlforecast() -> dict[str, Any]:
+    """What mlforecast's one model of all series costs on the bakery, its forecasts those of the day before."""
+    import lightgbm
+    from mlforecast import MLForecast
+    from mlforecast.lag_transforms import RollingMean
+
+    table = _for_rivals().astype({"shop": "category", "product": "category"})
     model = lightgbm.LGBMRegressor(
         objective="quantile", alpha=0.75, n_estimators=300, learning_rate=0.05, verbosity=-1, n_jobs=1
     )
@@ -356,10 +371,39 @@ def of_mlforecast() -> dict[str, Any]:
     days, began = table.loc[table["ds"] >= "2018-09-01", "ds"].nunique(), time.perf_counter()
     made = forecaster.cross_validation(
         table.drop(columns=["outcome", "open"]), days, 1, step_size=1, refit=False, static_features=["shop", "product"]
-    ).merge(table[["unique_id", "ds", "outcome"]].dropna(), on=["unique_id", "ds"])
-    short = made["outcome"] - made["action"].clip(lower=0)
-    paid = np.maximum(3 * short, -short)
-    return {"task": "mlforecast", "cases": len(made), "mean": paid.mean(), "seconds": time.perf_counter() - began}
+    )
+    return _judged_rival("mlforecast", table, made, time.perf_counter() - began)
+
+
+def of_neuralforecast(seed: int = 0) -> dict[str, Any]:
+    """What neuralforecast's NHITS costs on the bakery: one network of all series, with the features of the day."""
+    from neuralforecast import NeuralForecast
+    from neuralforecast.losses.pytorch import QuantileLoss
+    from neuralforecast.models import NHITS
+
+    table = _for_rivals().rename(columns={"open": "available_mask"})
+    week = 2 * np.pi * table["ds"].dt.day_of_week / 7
+    table = table.assign(week_sin=np.sin(week), week_cos=np.cos(week), twice_sin=np.sin(2 * week))
+    known = [*BAKERY.known, "week_sin", "week_cos", "twice_sin"]
+    model = NHITS(
+        h=1,
+        input_size=91,
+        loss=QuantileLoss(0.75),
+        futr_exog_list=known,
+        scaler_type="robust",
+        max_steps=1000,
+        random_seed=seed,
+        alias="action",
+        enable_progress_bar=False,
+        logger=False,
+        enable_checkpointing=False,
+    )
+    days, began = table.loc[table["ds"] >= "2018-09-01", "ds"].nunique(), time.perf_counter()
+    columns = ["unique_id", "ds", "y", "available_mask", *known]
+    made = NeuralForecast([model], "D").cross_validation(table[columns].fillna(0.0), n_windows=days, step_size=1)
+    (name,) = [column for column in made if str(column).startswith("action")]
+    made = made.rename(columns={name: "action"})
+    return _judged_rival("neuralforecast", table, made, time.perf_counter() - began)
 
 
 def scale(counts: list[int], days: int) -> dict[str, Any]:
@@ -439,7 +483,9 @@ def scale_one(count: int, days: int) -> dict[str, Any]:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bakery", "walmart", "margins", "budget", "mlforecast", "scale", "scale-one"])
+    parser.add_argument(
+        "what", choices=["bakery", "walmart", "margins", "budget", "mlforecast", "neuralforecast", "scale", "scale-one"]
+    )
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1, help="seeds at once")
@@ -469,6 +515,7 @@ def main() -> None:
             "margins": lambda: margins(given.seeds),
             "budget": budget,
             "mlforecast": of_mlforecast,
+            "neuralforecast": of_neuralforecast,
             "scale": lambda: scale(counts, given.days),
         }[given.what]()
     found["machine"] = processor()
