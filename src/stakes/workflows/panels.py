@@ -18,7 +18,7 @@ from stakes.artifacts.panels import AboutPanel, PanelFit, load_panel, save_panel
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.data.tables.columns import in_utc
 from stakes.data.tables.files import PARQUET, file_suffix, read_table, write_table
-from stakes.data.tables.panels import PanelLayout
+from stakes.data.tables.panels import Panel, PanelLayout
 from stakes.errors import SettingError
 from stakes.files import content_digest, locked
 from stakes.forecasting.panel_forecaster import PanelEvaluation, PanelForecaster
@@ -113,18 +113,22 @@ def run_panel_backtest(request: PanelRequest, out: Path, origins: int, quiet: bo
     if end - cut < origins:
         raise SettingError(f"test_fraction must leave a time for each of {origins} origins, got {end - cut} times")
     starts = [round(start) for start in np.linspace(cut, end, origins + 1)]
-    asked = {"request": to_plain(replace(request, data=Path())), "sha256": _digest(request.data), "origins": origins}
-    parts: list[pd.DataFrame] = []
+    apart = replace(forecaster.settings, engine="serial", workers=None)
+    asked = {
+        "request": to_plain(replace(request, data=Path(), settings=apart)),
+        "sha256": _digest(request.data),
+        "origins": origins,
+    }
     with locked(out):
         claim_folder(out / "backtest.json", asked, "backtest")
-        for place, (first, stop) in enumerate(pairwise(starts), start=1):
-            file = out / f"origin-{place}.parquet"
-            if not file.exists():
-                say(f"origin {place}: judging from {panel.times(np.array([first]))[0]}")
-                forecaster.judge(panel, first, stop, say)
-                assert forecaster.evaluation_ is not None
-                write_table(forecaster.evaluation_.cases, file)
-            parts.append(read_table(file))
+        files = [out / f"origin-{place}.parquet" for place in range(1, origins + 1)]
+        missing = [(file, spans) for file, spans in zip(files, pairwise(starts), strict=True) if not file.exists()]
+        where, forecaster.settings = forecaster.settings.where, apart
+        made = where.map(_judged_origin, (spans for _, spans in missing), forecaster, panel)
+        for (file, _), cases in zip(missing, made, strict=True):
+            write_table(cases, file)
+            say(f"{file.stem} is judged")
+        parts = [read_table(file) for file in files]
         named = {str(place): part for place, part in enumerate(parts, start=1)} | {"all": pd.concat(parts)}
         unit = forecaster.cost.unit
         table = pd.concat([_origin_row(name, PanelEvaluation(each, unit)) for name, each in named.items()])
@@ -133,6 +137,13 @@ def run_panel_backtest(request: PanelRequest, out: Path, origins: int, quiet: bo
     title = f"mean costs{f' in {unit}' if unit else ''}, 95 % intervals over time"
     said = (*every.sentences, *forecaster.notes_)
     return Result(out, unit, said, ((title, table),), {"origins": table})
+
+
+def _judged_origin(forecaster: PanelForecaster, panel: Panel, first: int, stop: int) -> pd.DataFrame:
+    """The cases of an origin, each judged by what was known before it."""
+    forecaster.judge(panel, first, stop)
+    assert forecaster.evaluation_ is not None
+    return forecaster.evaluation_.cases
 
 
 def _origin_row(name: str, evaluation: PanelEvaluation) -> pd.DataFrame:
