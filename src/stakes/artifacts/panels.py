@@ -41,6 +41,7 @@ SERIES, NEWEST = "series.parquet", "evaluation/newest.parquet"
 WORTH, GROUPS = "evaluation/series.parquet", "evaluation/groups.parquet"
 _MOST_SERIES = 10**7
 _PARTS = ("location", "spread")
+_ARRAYS = ("quantiles", "edges", "shift", "breadth", "ranks")
 _OF_LINEAR = ("weights", "mean", "scale")
 
 
@@ -177,7 +178,7 @@ def load_panel(folder: str | Path, cost: str | CostSpec | None = None) -> PanelF
 
 
 def _tensors(fitted: FittedPanel) -> dict[str, torch.Tensor]:
-    arrays = {name: getattr(fitted, name) for name in ("quantiles", "edges", "shift", "ranks")}
+    arrays = {name: getattr(fitted, name) for name in _ARRAYS}
     arrays |= {f"level_{name}": getattr(fitted.constant(), name) for name in ("quantiles", "edges")}
     for name in _PARTS:
         part = getattr(fitted, name)
@@ -189,7 +190,7 @@ def _tensors(fitted: FittedPanel) -> dict[str, torch.Tensor]:
 def _fitted(folder: Path, manifest: Manifest, state: PanelState, keys: Any, layout: PanelLayout) -> FittedPanel:
     """The forecast; arrays that do not belong together are refused."""
     arrays = {name: tensor.numpy() for name, tensor in load_tensors(folder / WEIGHTS, manifest.files[WEIGHTS]).items()}
-    for name in ("quantiles", "edges", "shift", "ranks", "level_quantiles", "level_edges"):
+    for name in (*_ARRAYS, "level_quantiles", "level_edges"):
         if name not in arrays:
             raise SettingError(f"there must be a tensor {name}")
     for name, values in arrays.items():
@@ -199,19 +200,22 @@ def _fitted(folder: Path, manifest: Manifest, state: PanelState, keys: Any, layo
         bins = len(arrays[f"{start}edges"]) + 1
         if arrays[f"{start}quantiles"].shape != (bins, state.members):
             raise SettingError(f"{start}quantiles must be {bins} x {state.members}")
-    if arrays["shift"].shape not in ((0,), keys.shape) or arrays["ranks"].shape[1:] != keys.shape:
-        raise SettingError(f"shift and ranks must be of {len(keys)} series")
+    own_places = (0,), keys.shape
+    if not all(arrays[name].shape in own_places for name in ("shift", "breadth")) or (
+        arrays["ranks"].shape[1:] != keys.shape
+    ):
+        raise SettingError(f"shift, breadth and ranks must be of {len(keys)} series")
     levels = tuple(len(state.scale.levels.get(name, ())) for name in layout.words)
     wanted = state.candidate.model != "level", bool(state.candidate.share)
     location, spread = (
         _part(folder, manifest, name, arrays, layout, levels) if there else None
         for name, there in zip(_PARTS, wanted, strict=True)
     )
-    quantiles, edges, shift, ranks = (arrays[name] for name in ("quantiles", "edges", "shift", "ranks"))
+    quantiles, edges, shift, breadth, ranks = (arrays[name] for name in _ARRAYS)
     plain = replace(state, candidate=PanelCandidate("level", "level", 0.0))
     own = arrays["level_quantiles"], arrays["level_edges"]
-    level = FittedPanel(plain, None, None, *own, keys, np.empty(0), ranks)
-    return FittedPanel(state, location, spread, quantiles, edges, keys, shift, ranks, level)
+    level = FittedPanel(plain, None, None, *own, keys, np.empty(0), np.empty(0), ranks)
+    return FittedPanel(state, location, spread, quantiles, edges, keys, shift, breadth, ranks, level)
 
 
 def _part(

@@ -35,6 +35,8 @@ _LEAST_SCALE = 0.05  # of a location in levels that is a scale
 _SMALL_ERROR = 0.02  # of the mean error, added before its logarithm is taken
 _BINS, _BIN_ERRORS = 8, 2000  # of the size that is forecast; errors in each
 _SHARES = (0.0, 0.5, 1.0)  # of the conditional scale
+_WIDENINGS = (0.8, 1.5)  # of members
+_BREADTH_SHRINKAGE = 80.0  # errors that a series needs for half a scale of its own
 _SHRINKAGES = (5.0, 20.0, 80.0)  # errors that a series needs to be corrected half-way
 _RECENT = 0.25  # of the time: the errors by which a series is corrected
 _JUDGED = 60_000  # validation cases
@@ -95,6 +97,7 @@ class PanelCandidate:
     share: float  # of the conditional scale in the scale, 0 for none
     shrinkage: float | None = None  # errors that a series needs to be corrected half-way; None corrects none
     cost: float = math.nan  # the mean cost of a validation case
+    widening: float = 1.0  # of the errors out of fold, to those of the validation cases, which come later
     change: tuple[float, float, float] | None = None  # against the selected one, with its 95 % interval
 
     @property
@@ -188,7 +191,8 @@ class FittedPanel:
     quantiles: Floats  # of scaled errors, for each bin of the forecast size (G, M)
     edges: Floats  # between the bins (G - 1,)
     keys: NDArray[np.str_]  # the series that it learned from (S,)
-    shift: Floats  # what each series' scaled errors are off by (S,)
+    shift: Floats  # what each series' scaled errors are off by (S,); empty where none is corrected
+    breadth: Floats  # what each series' scaled errors are multiplied by (S,); empty for ones
     ranks: Floats  # past error vectors, as shares of all errors (T, S); NaN where a series has none
     level: "FittedPanel | None" = None  # the forecast that is the level of each series, to compare with
 
@@ -203,8 +207,12 @@ class FittedPanel:
         """Members (n, M) in increasing order; `places` (n,) are those of the cases' series among the learned ones."""
         location, scale = self.located(cases)
         errors = self.quantiles[np.searchsorted(self.edges, location)]
-        if places is not None and len(self.shift):
-            errors = errors + np.where(places >= 0, self.shift[np.maximum(places, 0)], 0.0)[:, None]
+        if places is not None:
+            learned = np.maximum(places, 0)
+            if len(self.shift):
+                errors = errors + np.where(places >= 0, self.shift[learned], 0.0)[:, None]
+            if len(self.breadth):
+                scale = scale * np.where(places >= 0, self.breadth[learned], 1.0)
         members = location[:, None] + scale[:, None] * errors
         if self.state.lower is not None:
             members = np.maximum(members, self.state.lower)
@@ -345,34 +353,38 @@ def select_candidate(
     if settings.model == "auto" and not _have_trees():
         kinds = kinds[:-1]
         say("LightGBM is not installed, so there are no trees among the candidates")
-    tried: list[PanelCandidate] = []
-    paid: list[Floats] = []
-    for kind in kinds:
-        say(f"fitting {kind} on {len(before):,} cases, judged on {len(after):,}")
-        learned = _learn(kind, before, panel, judged_by, settings, 1)
-        bases: tuple[Literal["level", "location"], ...] = ("level",) if kind == "level" else ("level", "location")
-        options = [
-            PanelCandidate(kind, base, share)
-            for base in bases
-            for share in (_SHARES if learned.spread is not None else (0.0,))
-            if share < 1 or base == "level"
-        ]
-        for option in options:
-            own, made = _judge(option, learned, before, after, panel, scale, judged_by, settings)
-            tried.append(own)
-            paid.append(made)
-        best = min((each for each in tried if each.model == kind), key=lambda each: each.cost)
-        for shrinkage in _SHRINKAGES if kind != "level" else ():
-            own, made = _judge(
-                replace(best, shrinkage=shrinkage), learned, before, after, panel, scale, judged_by, settings
-            )
-            tried.append(own)
-            paid.append(made)
-    place = int(np.argmin([each.cost for each in tried]))
-    return tuple(
-        replace(each, change=time_difference(own, paid[place], after.step)[:3])
-        for each, own in zip(tried, paid, strict=True)
+    say(f"fitting {', '.join(kinds)} on {len(before):,} cases, judged on {len(after):,}")
+    about = replace(panel, at=panel.at[:0], numbers={}, words={})  # all that fits need beside the cases
+    judged = settings.where.map(
+        _judged_kind, ((kind,) for kind in kinds), before, after, about, scale, judged_by, settings
     )
+    tried = [each for made in judged for each in made]
+    _, best = min(tried, key=lambda each: each[0].cost)
+    return tuple(replace(each, change=time_difference(paid, best, after.step)[:3]) for each, paid in tried)
+
+
+def _judged_kind(
+    before: PanelCases,
+    after: PanelCases,
+    panel: Panel,
+    scale: PanelScale,
+    spec: CostSpec,
+    settings: PanelSettings,
+    kind: PanelModel,
+) -> list[tuple[PanelCandidate, Floats]]:
+    """The candidates of a kind of model, each with what its decisions cost on the cases after."""
+    learned = _learn(kind, before, panel, spec, settings, 1)
+    bases: tuple[Literal["level", "location"], ...] = ("level",) if kind == "level" else ("level", "location")
+    options = [
+        PanelCandidate(kind, base, share)
+        for base in bases
+        for share in (_SHARES if learned.spread is not None else (0.0,))
+        if share < 1 or base == "level"
+    ]
+    tried = [_judge(option, learned, before, after, panel, scale, spec, settings) for option in options]
+    best, _ = min(tried, key=lambda each: each[0].cost)
+    shrunk = [replace(best, shrinkage=shrinkage, widening=1.0) for shrinkage in _SHRINKAGES if kind != "level"]
+    return tried + [_judge(option, learned, before, after, panel, scale, spec, settings) for option in shrunk]
 
 
 def gather(panel: Panel, scale: PanelScale, first: int, end: int, settings: PanelSettings) -> PanelCases:
@@ -545,14 +557,19 @@ def _forecast(
     """The forecast of a candidate: quantiles of the errors that what was learned makes out of fold."""
     scaled = _scale(candidate, learned.located, learned.scaled)
     error = (cases.outcome / cases.level - learned.located) / scaled
-    weight = money(spec, cases) * scaled
+    money_at = money(spec, cases)
     count = panel.count
-    shift = np.zeros(count)
+    shift, breadth = np.empty(0), np.empty(0)
+    if learned.location is not None:
+        off = _clipped_off(error, money_at * scaled, 0.001)
+        square = off**2 / np.mean(off**2)
+        sums, sizes = (np.bincount(cases.series, each, count) for each in (square, np.ones(len(square))))
+        breadth = np.sqrt((sums + _BREADTH_SHRINKAGE) / (sizes + _BREADTH_SHRINKAGE))
+        scaled, error = scaled * breadth[cases.series], error / breadth[cases.series]
+    weight = money_at * scaled
     if candidate.shrinkage is not None:
         recent = cases.step >= np.quantile(cases.step, 1 - _RECENT)
-        centre = float(np.average(error, weights=weight))
-        off = np.clip(error - centre, *np.quantile(error - centre, [0.01, 0.99]))
-        sums = np.bincount(cases.series[recent], off[recent], count)
+        sums = np.bincount(cases.series[recent], _clipped_off(error, weight, 0.01)[recent], count)
         shift = sums / (np.bincount(cases.series[recent], minlength=count) + candidate.shrinkage)
         error = error - shift[cases.series]
     size = learned.located * cases.level
@@ -577,16 +594,24 @@ def _forecast(
     keys = panel.key_texts()
     order = np.argsort(keys, kind="stable")
     ranks = _ranks(cases, error, which, quantiles, count)
+    centre = quantiles.mean(1, keepdims=True)
     return FittedPanel(
         state=state,
         location=learned.location,
         spread=learned.spread if candidate.share else None,
-        quantiles=quantiles,
+        quantiles=centre + candidate.widening * (quantiles - centre),
         edges=edges.astype(np.float64),
         keys=keys[order],
-        shift=shift[order] if candidate.shrinkage is not None else np.empty(0),
+        shift=shift[order] if len(shift) else shift,
+        breadth=breadth[order] if len(breadth) else breadth,
         ranks=ranks[:, order],
     )
+
+
+def _clipped_off(error: Floats, weight: Floats, share: float) -> Floats:
+    """How far errors lie from their weighted mean; those of a share at either end only as far as the next."""
+    off = error - float(np.average(error, weights=weight))
+    return np.clip(off, *np.quantile(off, [share, 1 - share]))
 
 
 def _quantiles(values: Floats, weight: Floats, count: int) -> Floats:
@@ -624,10 +649,19 @@ def _judge(
 ) -> tuple[PanelCandidate, Floats]:
     """The candidate with the mean cost of its decisions on cases that it has not seen, and the cost of each."""
     fitted = _forecast(candidate, learned, before, panel, scale, spec, settings)
-    places = fitted.places(panel.key_texts())[after.series]
-    action = decide_cases(spec, fitted.sample(after, places), after.parameters, settings.integer).action
+    members = fitted.sample(after, fitted.places(panel.key_texts())[after.series])
+    action = decide_cases(spec, members, after.parameters, settings.integer).action
     paid = realised(spec, action, after)
-    return replace(candidate, cost=float(paid.mean())), paid
+    return replace(candidate, cost=float(paid.mean()), widening=_widening(members, after)), paid
+
+
+def _widening(members: Floats, cases: PanelCases) -> float:
+    """The standard deviation of errors over that of members: the median over the series."""
+    off, spread = ((each / cases.level) ** 2 for each in (cases.outcome - members.mean(1), members.std(1)))
+    sums = [np.bincount(cases.series, each) for each in (off, spread)]
+    there = sums[1] > 0
+    ratio = float(np.sqrt(np.median(sums[0][there] / sums[1][there]))) if there.any() else 1.0
+    return float(np.clip(ratio, *_WIDENINGS))
 
 
 def time_difference(values: Floats, baseline: Floats, step: Places) -> Difference:
