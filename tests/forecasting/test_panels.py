@@ -205,6 +205,34 @@ def test_what_is_new_is_said_and_decided_for(fitted: PanelForecaster) -> None:
     assert orders.loc[("s9", "bread"), "action"] > orders.loc[("s9", "cake"), "action"] > 0
 
 
+def test_a_series_whose_errors_are_wilder_has_wider_members() -> None:
+    table, random = sales(3), np.random.default_rng(1)
+    wild = (table["shop"] == "s1") & (table["item"] == "bread")
+    table["demand"] *= np.where(wild, random.gamma(4, 1 / 4, len(table)), 1.0)
+    judged = _fit(table).evaluation_
+    assert judged is not None
+    spread = (judged.cases["spread"] / judged.cases["level"]).groupby(judged.cases["series"]).mean()
+    assert spread["s1/bread"] > 1.5 * spread.drop("s1/bread").max()
+
+
+def test_a_table_without_lags_is_forecast_by_what_is_known_beforehand() -> None:
+    table = sales(3)
+    fit = _fit(table, lags=(), windows=())
+    orders = fit.decide(table.assign(promotion=1.0), last=False).merge(
+        fit.decide(table.assign(promotion=0.0)), on=["shop", "item", "date"]
+    )
+    assert (orders["action_x"] > 1.5 * orders["action_y"]).mean() > 0.9
+
+
+def test_series_of_another_frequency_and_of_few_rows_are_told() -> None:
+    table = sales(3)
+    weekly = (table["shop"] != "s1") | (table["date"].dt.day_of_week == 0)
+    short = (table["shop"] != "s2") | (table["date"] >= "2024-04-28")
+    notes = Panel.read(table[weekly & short], _layout()).notes()
+    assert any("2 of 6" in note and "24 h" in note for note in notes)
+    assert any("2 of 6" in note and "fewer than" in note for note in notes)
+
+
 def test_a_forecast_of_counts_has_whole_members_and_takes_whole_actions() -> None:
     table = sales(4, counts=True)
     fit = _fit(table, integer=True)
@@ -322,6 +350,7 @@ def test_parts_of_a_folder_are_one_table(tmp_path: Path, fitted: PanelForecaster
         ),
         (lambda table: table, {"leads": ["5h"]}, SettingError, "lead.* must be a multiple of the step"),
         (lambda table: table, {"leads": ["0d"]}, SettingError, "lead"),
+        (lambda table: table, {"leads": ["400d"]}, SettingError, "leads"),
         (lambda table: table, {"lags": ["0d"], "reported_after": "1d"}, SettingError, "lags.*reported_after"),
         (lambda table: table.assign(demand="many"), {}, TableError, "'demand'"),
         (lambda table: table.drop(columns="shop"), {}, TableError, "'shop'"),
@@ -468,6 +497,9 @@ def test_a_fit_is_made_again_watched_and_tested_as_time_goes_on(
     assert main(backtest) == 0  # all is there already
     assert (tmp_path / "backtest" / "origin-1.parquet").stat().st_mtime_ns == first
     rows = pd.read_csv(tmp_path / "backtest" / "table.csv")
+    assert main([*backtest[:-1], str(tmp_path / "apart"), "--engine", "processes", "--workers", "2"]) == 0
+    here, apart = (pd.read_parquet(tmp_path / name / "origin-2.parquet") for name in ("backtest", "apart"))
+    pd.testing.assert_frame_equal(here, apart)
     assert rows["origin"].tolist() == ["1", "1", "2", "2", "all", "all"]
     assert rows["last"][0] < rows["first"][2]
 

@@ -382,7 +382,7 @@ class _FitFlags:
 
         leads = self.leads or self.lead
         if leads is None:
-            raise SettingError(f"{what} needs --lead or --leads, and --lags or --windows")
+            raise SettingError(f"{what} needs --lead or --leads")
         hours = durations_of("leads", leads)
         if self.horizon is not None:
             hours = tuple(hours[0] * place for place in range(1, self.horizon + 1))

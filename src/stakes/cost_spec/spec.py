@@ -643,7 +643,7 @@ class CostSpec:
         if self.columns:
             raise CostError(
                 f"the parameter {next(iter(self.columns))} of the cost {self.name} is a column: only the rows of a "
-                f"table have it, in a fit with --lags, in recalibrate, and with --members; give a number, got {self}"
+                f"table have it, in a fit with --lead, in recalibrate, and with --members; give a number, got {self}"
             )
         if not self.is_own:
             return with_risk(self.name, self._plain_cost(), self.parameters)

@@ -330,6 +330,10 @@ class PanelForecaster:
             end: The step to judge up to.
             say: What is told of the progress.
         """
+        if cut < panel.horizon:
+            raise SettingError(
+                f"leads must leave outcomes before the test, which begins after {cut} steps, got {panel.horizon}"
+            )
         seen = panel.without_outcomes(cut - panel.horizon + 1)
         candidates = select_candidate(seen, self.cost, self.settings, cut, say)
         self.fitted_ = train_panel(seen, self.cost, self.settings, cut, candidates, say)

@@ -31,6 +31,7 @@ _MOST_STEPS = 2_000_000  # from the first time of a table to its last
 _CELLS = 1 << 20  # of the dense values of the series that are worked on at once
 _DAY, _WEEK = 24.0, 168.0
 _PRIOR = 1.0  # how many values the level before them counts
+_FEW = 5  # outcomes, of which a series knows little of its level
 _QUIET = 7  # steps without a row, after which a series has ended
 
 
@@ -65,8 +66,8 @@ class PanelLayout:
             if (twice := first_repeated(getattr(self, name))) is not None:
                 raise SettingError(f"{name} must differ from each other, got {twice!r} twice")
         check_calendar(self.calendar)
-        if not self.leads or not (self.lags or self.windows):
-            raise SettingError("a forecast of series needs a lead, and lags or windows")
+        if not self.leads:
+            raise SettingError("leads must have at least one duration, from the issue time to the target time")
         for name, least in (("lags", 0), ("windows", 1), ("leads", 1)):
             values = getattr(self, name)
             for value in values:
@@ -380,6 +381,15 @@ class Panel:
         ended: NDArray[np.bool_] = self.at[self.bounds[1:] - 1] < self.newest_outcome - _QUIET
         return ended
 
+    @property
+    def _slow(self) -> NDArray[np.bool_]:
+        """Whether each series has more than one row, but none a step after another, (S,)."""
+        apart, none = np.diff(self.at, prepend=0), np.iinfo(np.int32).max
+        apart[self.bounds[:-1]] = none
+        least = np.minimum.reduceat(apart, self.bounds[:-1])
+        slow: NDArray[np.bool_] = (least > 1) & (least < none)
+        return slow
+
     def _steps(self, hours: Sequence[float], what: str) -> list[int]:
         """Durations in steps."""
         for each in hours:
@@ -473,7 +483,7 @@ class Panel:
             if name not in self._own_words:
                 words[row < 0, place] = -1
         base = scale.of(lay.words, words) if self._own_words else np.full(len(own), scale.level)
-        span = max((*windows, *([] if windows else [max(lags) + 1])))
+        span = max(windows) if windows else max(lags) + 1 if lags else reach
         long_run = (over(sizes, reach) + _PRIOR * base) / (over(counts, reach) + _PRIOR)
         level = (over(sizes, span) + _PRIOR * long_run) / (over(counts, span) + _PRIOR)
         level = np.maximum(level, 1e-3 * base).astype(np.float32)
@@ -559,6 +569,15 @@ class Panel:
         if ended := int(self.ended.sum()):
             notes.append(
                 f"{ended:,} of {self.count:,} series have ended, more than {_QUIET} times before the newest outcome"
+            )
+        if few := int(((known > 0) & (known < _FEW)).sum()):
+            notes.append(
+                f"{few:,} of {self.count:,} series have fewer than {_FEW} outcomes: similar series say their level"
+            )
+        if slow := int(self._slow.sum()):
+            notes.append(
+                f"{slow:,} of {self.count:,} series have no two rows {self.step / 3600:g} h apart: gaps, or another "
+                "frequency"
             )
         if new:
             notes.append(f"{new:,} of {self.count:,} series have no outcome yet: they take the level of similar series")
