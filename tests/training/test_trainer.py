@@ -59,6 +59,16 @@ def test_at_weight_zero_the_cost_does_not_matter(kind: str, make_replica: MakeRe
     assert not torch.equal(first[0].weights[last_weight(first[0])], weighted.weights[last_weight(first[0])])
 
 
+def test_without_diagnostics_the_training_is_the_same(make_replica: MakeReplica) -> None:
+    replicas = [make_replica(weight=0.0), make_replica(weight=0.5)]
+    (all_told, lines), (few_told, few) = (recorded(replicas, QUICK, diagnostics=told) for told in (True, False))
+    for mine, other in zip(few_told, all_told, strict=True):
+        assert_same(mine, other)
+    kept = ("phase", "epoch", "loss", "score")
+    for replica in (0, 1):
+        assert few.lines[replica] == [{name: line[name] for name in kept} for line in lines.lines[replica]]
+
+
 def last_weight(trained: Trained) -> str:
     return [name for name, _ in trained.replica.model.named_parameters()][-1]
 

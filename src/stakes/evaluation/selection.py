@@ -785,6 +785,10 @@ class CandidateSelection(Generic[Trial]):
         worth = self.judge(trial)
         return self._add(self._tested(trial.name, worth, parameters), trial, worth)
 
+    def beside(self, held: Trial, trial: Trial, parameters: Mapping[str, str | float] | None = None) -> JudgedCandidate:
+        """A candidate against a forecast other than the selected one: whether it is worth training as a whole."""
+        return self._tested(trial.name, self.judge(trial), parameters, self.judge(held))
+
     def try_best(self, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
         """The variant of least expected cost."""
         worth = [self.judge(trial) for _, trial in trials]
@@ -817,13 +821,17 @@ class CandidateSelection(Generic[Trial]):
         return ModelSelection(tuple(self.candidates), self.cases, min(self.block, self.cases))
 
     def _tested(
-        self, name: str, worth: JudgedCases, parameters: Mapping[str, str | float] | None = None
+        self,
+        name: str,
+        worth: JudgedCases,
+        parameters: Mapping[str, str | float] | None = None,
+        held: JudgedCases | None = None,
     ) -> JudgedCandidate:
         return judged_candidate(
             name,
             worth,
             self.selected,
-            self._worth[self.selected.name],
+            self._worth[self.selected.name] if held is None else held,
             foresight=self.foresight,
             block=self.block,
             level=self.level,

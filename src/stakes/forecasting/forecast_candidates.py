@@ -71,7 +71,7 @@ Judge = Callable[..., Correction | None]
 """The correction of members (n, M, D) with these outcomes (n, D), judged in so many `origins`; None for none."""
 
 _MEMBERS_TO_CORRECT = 200  # whose errors teach a correction
-_FIRST_MODELS = 1  # of the models of a decision weight, which tell whether the others are trained
+_FIRST_MODELS = 1  # of a candidate, which tell whether its others are trained
 _DECISION_MEMBERS = 30  # to decide from in training: of the score's ten the forecast would learn to be too sure
 _STAGES = {
     "climatology": "climatology",
@@ -447,12 +447,19 @@ class ForecastSelection:
             self.corrections = {"chosen": found, "baseline": self._with_correction(network).forecast.correction}
 
     def _try_total_score(self, engine: CandidateSelection[_Trial], network: _Trial) -> _Trial:
-        """The networks that decision weights start from."""
+        """The networks that decision weights start from; the first one tells whether the others are trained."""
         settings = self.network.training.settings
         mixture = ",".join(f"{name}={weight:g}" for name, weight in score_weights(settings.score).items()) + ",total=1"
         plan = replace(self.network.training, settings=replace(settings, score=mixture))
-        scored = self._trained(self.network._replace(training=plan), "total_score")
-        return scored if engine.try_one(scored, {"score": mixture}) else network
+        planned, parameters = self.network._replace(training=plan), {"score": mixture}
+        first = self._first_trained(planned, (0.0,), "total_score")[0.0]
+        if network.fitted.models:
+            judged = engine.beside(self._first_of(network), first, parameters)
+            if not judged.accepted:
+                engine.add_candidate(judged, first)
+                return network
+        scored = self._with_others(planned, first)
+        return scored if engine.try_one(scored, parameters) else network
 
     def _try_decision(self, engine: CandidateSelection[_Trial], network: _Trial) -> Frontier:
         """The decision weight that the first models of each choose, with all models; against those of weight 0."""
@@ -462,25 +469,34 @@ class ForecastSelection:
             members = max(_DECISION_MEMBERS, plan.settings.members)
             plan = replace(plan, settings=replace(plan.settings, decision_member_count=members))
         planned = network.planned._replace(training=plan)
-        weights = tuple(weight for weight in plan.weights if weight)
-        first, others = plan.of_seeds(slice(_FIRST_MODELS)), plan.of_seeds(slice(_FIRST_MODELS, None))
-        trials = self._trained_weights(planned._replace(training=first), weights, "decision")
-        held = FittedWeight(0.0, network.fitted.models[:_FIRST_MODELS], network.fitted.records[:_FIRST_MODELS])
-        alike = network._replace(fitted=held, forecast=_pooled(network.planned, held))
-        trade_off = engine.try_weights(trials, held=alike)
+        trials = self._first_trained(planned, tuple(weight for weight in plan.weights if weight), "decision")
+        trade_off = engine.try_weights(trials, held=self._first_of(network))
         weight = trade_off.chosen
         if not weight:
             shown = decision_candidate(trade_off, engine.selected)
             engine.add_candidate(shown, trials.get(float(shown.parameters.get("decision weight", 0))))
             return trade_off
-        fitted = trials[weight].fitted
-        if others.seeds:
-            rest = self._trained_weights(planned._replace(training=others), (weight,), "decision-again")
-            more = rest[weight].fitted
-            fitted = FittedWeight(weight, [*fitted.models, *more.models], [*fitted.records, *more.records])
-        whole = _Trial("decision", planned, fitted, _pooled(planned, fitted))
-        engine.try_one(whole, {"decision weight": weight})
+        engine.try_one(self._with_others(planned, trials[weight]), {"decision weight": weight})
         return trade_off
+
+    def _first_trained(self, planned: PlannedFit, weights: tuple[float, ...], name: str) -> dict[float, _Trial]:
+        """The first models of some weights."""
+        first = planned._replace(training=planned.training.of_seeds(slice(_FIRST_MODELS)))
+        return self._trained_weights(first, weights, name)
+
+    def _first_of(self, trial: _Trial) -> _Trial:
+        """The first models of a candidate, against which those of others are judged."""
+        first = FittedWeight(trial.fitted.weight, trial.fitted.models[:_FIRST_MODELS], trial.fitted.records)
+        return trial._replace(fitted=first, forecast=_pooled(trial.planned, first))
+
+    def _with_others(self, planned: PlannedFit, first: _Trial) -> _Trial:
+        """All models of a candidate whose first ones are trained."""
+        fitted, others = first.fitted, planned.training.of_seeds(slice(_FIRST_MODELS, None))
+        if others.seeds:
+            rest = planned._replace(training=others)
+            more = self._trained_weights(rest, (fitted.weight,), f"{first.name}-again")[fitted.weight].fitted
+            fitted = FittedWeight(fitted.weight, [*fitted.models, *more.models], [*fitted.records, *more.records])
+        return _Trial(first.name, planned, fitted, _pooled(planned, fitted))
 
     # How a candidate is trained
 

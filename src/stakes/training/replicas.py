@@ -412,10 +412,14 @@ class ReplicaStack:
             raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")
         return VariogramScore()
 
+    @property
+    def weighs_decisions(self) -> bool:
+        """Whether the decision counts in the loss of a replica."""
+        return any(replica.decision_weight for replica in self.replicas)
+
     def extra_members(self, members: int) -> int:
         """How many members a case gets beyond those that the score sees: some, where a replica decides with more."""
-        weighing = any(replica.decision_weight for replica in self.replicas)
-        return max(0, (self.settings.decision_member_count or 0) - members) if weighing else 0
+        return max(0, (self.settings.decision_member_count or 0) - members) if self.weighs_decisions else 0
 
     def draw(
         self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise, members: int | None = None

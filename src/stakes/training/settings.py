@@ -296,7 +296,7 @@ _WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
 _EPOCHS = 15  # at least
 _PRETRAINING = 0.3  # of the epochs, before them
 _PATIENCE = 0.3  # of the epochs
-_VALIDATIONS = 40
+_VALIDATIONS = 40  # at most
 
 
 def automatic_settings(cases: int, epochs: int | None = None, linear: bool = False) -> TrainingSettings:
@@ -310,7 +310,7 @@ def automatic_settings(cases: int, epochs: int | None = None, linear: bool = Fal
     """
     if epochs is None:
         epochs = max(_EPOCHS, math.ceil(_STEPS / max(1, cases // TrainingSettings.batch)))
-    every = max(1, epochs // _VALIDATIONS)
+    every = math.ceil(epochs / _VALIDATIONS)
     return TrainingSettings(
         epochs=epochs,
         pretraining_epochs=0 if linear else math.ceil(_PRETRAINING * epochs),

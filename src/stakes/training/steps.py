@@ -171,7 +171,7 @@ class Stepper:
 
     def _step(self) -> None:
         for rows, part, objective in self.parts:
-            if not any(replica.decision_weight for replica in part.replicas):
+            if not part.weighs_decisions:
                 objective = replace(objective, decision_weight=0.0)  # as a number: no best action is searched for
             parameters = self.parameters.detach()[rows].requires_grad_()
             terms = self._terms(rows, part, objective, parameters)

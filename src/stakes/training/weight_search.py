@@ -177,6 +177,7 @@ def _trained(
         checkpoints=folder,
         observers=[history, *observers],
         stop=stop,
+        diagnostics=False,
     )
     told = [(each, history.lines[replica]) for replica, each in enumerate(trained)]
     return [
