@@ -47,7 +47,7 @@ def draw_figure(studies: Studies, label: str) -> Figure:
         drawn = figure.draw(Studies(shown))
         svg = to_svg(drawn.figure)
     settings = _settings_of_studies(shown.read) if shown.read else {"drawn from": "the task alone"}
-    return Figure(figure.label, figure.title, drawn.caption, svg, settings)
+    return Figure(figure.label, figure.title, drawn.caption, (svg,), settings)
 
 
 class _ReadStudies(Mapping[StudyKey, Study]):

@@ -238,7 +238,7 @@ def _left_out(planned: Sequence[PlannedStudy], studies: Studies) -> list[str]:
 
 def _write_figure(figure: Figure, out: Path) -> Path:
     path = out / "figures" / f"{figure.label}.svg"
-    write_atomically(path, figure.svg.encode())
+    write_atomically(path, figure.drawings[0].encode())
     return path
 
 

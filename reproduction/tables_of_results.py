@@ -263,11 +263,11 @@ def metrics_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
             (parameter, weight, *cells, value, untrained_runs(study, decision_weight=weight, parameter=parameter))
         )
     columns = (
-        Column(study.about["parameter"] or "data", kind="number", help="the parameter of the cost"),
-        Column("weight", kind="number", help="the decision weight"),
-        *(Column(_NAMES[metric], kind="number") for metric in metrics),
-        Column("economic value", kind="number", help="0: climatology's action; 1: perfect foresight"),
-        Column("kept epoch 0", kind="number", help="runs without decision training, which no claim counts"),
+        Column(study.about["parameter"] or "data", help="the parameter of the cost"),
+        Column("weight", help="the decision weight"),
+        *(Column(_NAMES[metric]) for metric in metrics),
+        Column("economic value", help="0: climatology's action; 1: perfect foresight"),
+        Column("kept epoch 0", help="runs without decision training, which no claim counts"),
     )
     note = "Mean over seeds and cases; in brackets the difference from weight 0 with its paired 95 % interval, bold "
     note += (
@@ -286,9 +286,9 @@ def regions_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
     columns = (
         Column("region"),
         Column("chosen by", help="the outcome, as in the paper, or the mean of all forecasts of the study"),
-        Column(study.about["parameter"] or "data", kind="number"),
-        Column("weight", kind="number"),
-        *(Column(f"Δ {_NAMES[metric]}", kind="number") for metric in _REGIONAL),
+        Column(study.about["parameter"] or "data"),
+        Column("weight"),
+        *(Column(f"Δ {_NAMES[metric]}") for metric in _REGIONAL),
     )
     note = "Differences from weight 0. Scores of cases chosen by their outcome reward forecasts that exaggerate (the "
     note += "forecaster's dilemma): the rows chosen by the forecast, as many cases, do not have that fault."
@@ -380,17 +380,17 @@ def _relative(study: Study, metric: str, weight: float, parameter: float) -> obj
 
 _PORTFOLIO_HEADS = {
     "portfolio": Column("portfolio"),
-    "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much more expensive short is"),
+    "parameter": Column("penalty", help="lambda; for the French load: how much more expensive short is"),
     "method": Column("method"),
-    "weight": Column("weight", kind="number", help="the decision weight"),
-    "energy_score_change": Column("Δ energy score", "%", "number"),
-    "cost_change": Column("Δ realised cost", kind="number"),
-    "regret_change": Column("Δ regret", "%", "number", "against the true optimum"),
-    "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost at weight 0"),
-    "gap": Column("gap", kind="number", help="at this weight"),
-    "spread_at_0": Column("spread at 0", kind="number", help="of the total, over the true one or over its error"),
-    "spread": Column("spread", kind="number", help="at this weight"),
-    "skill": Column("skill", "%", "number", "less paid than with climatology's action"),
+    "weight": Column("weight", help="the decision weight"),
+    "energy_score_change": Column("Δ energy score", "%"),
+    "cost_change": Column("Δ realised cost"),
+    "regret_change": Column("Δ regret", "%", "against the true optimum"),
+    "gap_at_0": Column("gap at 0", help="predicted less realised cost at weight 0"),
+    "gap": Column("gap", help="at this weight"),
+    "spread_at_0": Column("spread at 0", help="of the total, over the true one or over its error"),
+    "spread": Column("spread", help="at this weight"),
+    "skill": Column("skill", "%", "less paid than with climatology's action"),
 }
 _DIFFERENCES = (
     "Differences from the same model at weight 0 (for the direct policy: from the implicit model at weight 0) with "
@@ -414,22 +414,22 @@ def portfolio_weights_table(rows: pd.DataFrame) -> Table:
 
 _SCORE_HEADS = {
     "portfolio": Column("portfolio"),
-    "parameter": Column("penalty", kind="number", help="lambda; for load: how much more expensive short is"),
+    "parameter": Column("penalty", help="lambda; for load: how much more expensive short is"),
     "base": Column("trained on"),
     "method": Column("added"),
-    "weight": Column("weight", kind="number", help="of what is added"),
+    "weight": Column("weight", help="of what is added"),
     "chosen": Column("chosen", help="whether validation data choose this weight"),
-    "cost": Column("cost", kind="number"),
-    "cost_change": Column("Δ cost", kind="number"),
-    "above_foresight_change": Column("Δ above foresight", "%", "number", "of what lies above perfect foresight"),
-    "crps_of_sites_change": Column("Δ CRPS of the sites", "%", "number"),
-    "energy_score_change": Column("Δ energy score", "%", "number"),
-    "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost of the score alone"),
-    "gap": Column("gap", kind="number"),
-    "spread_at_0": Column("spread at 0", kind="number", help="of the total, over its error, of the score alone"),
-    "spread": Column("spread", kind="number"),
-    "less_shuffled": Column("less the shuffled", kind="number", help="cost, less that of the shuffled members"),
-    "less_total": Column("less the total", kind="number", help="cost, less that of the CRPS of the total"),
+    "cost": Column("cost"),
+    "cost_change": Column("Δ cost"),
+    "above_foresight_change": Column("Δ above foresight", "%", "of what lies above perfect foresight"),
+    "crps_of_sites_change": Column("Δ CRPS of the sites", "%"),
+    "energy_score_change": Column("Δ energy score", "%"),
+    "gap_at_0": Column("gap at 0", help="predicted less realised cost of the score alone"),
+    "gap": Column("gap"),
+    "spread_at_0": Column("spread at 0", help="of the total, over its error, of the score alone"),
+    "spread": Column("spread"),
+    "less_shuffled": Column("less the shuffled", help="cost, less that of the shuffled members"),
+    "less_total": Column("less the total", help="cost, less that of the CRPS of the total"),
 }
 
 

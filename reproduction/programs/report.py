@@ -159,7 +159,7 @@ def problem_figure(name: str, about: Mapping[str, Any]) -> Figure:
         "that are filled and left of the line."
     )
     settings = {key: about[key] for key in ("cost", "cases", "from", "seeds", "reference", "foresight_cost")}
-    return Figure(name, about["title"], caption, svg, settings)
+    return Figure(name, about["title"], caption, (svg,), settings)
 
 
 def _costs(axes: Axes, rows: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> None:
@@ -223,12 +223,12 @@ def _tables(name: str, about: Mapping[str, Any]) -> list[Table]:
     unit, measures = about["unit"], about["measures"]
     columns = (
         Column("method"),
-        Column("cost", unit, "number", "mean over test cases and seeds"),
-        Column("less the reference", unit, "number", "paired difference with its 95 % interval"),
-        Column("of the reference", "%", "number"),
-        *(Column(measure.replace("_", " "), kind="number") for measure in measures),
-        Column("energy score", kind="number"),
-        Column("signed gap", unit, "number", "expected less paid; negative where a forecast is too sure"),
+        Column("cost", unit, "mean over test cases and seeds"),
+        Column("less the reference", unit, "paired difference with its 95 % interval"),
+        Column("of the reference", "%"),
+        *(Column(measure.replace("_", " ")) for measure in measures),
+        Column("energy score"),
+        Column("signed gap", unit, "expected less paid; negative where a forecast is too sure"),
         Column("chosen on validation cases", help="how many seeds took which candidate"),
     )
     rows = tuple(
@@ -247,7 +247,7 @@ def _tables(name: str, about: Mapping[str, Any]) -> list[Table]:
     tables = [Table(f"{name}-methods", "What each method cost", columns, rows)]
     if about["pairs"]:
         titles = {row["name"]: row["title"] for row in about["methods"]}
-        heads = (Column("method"), Column("less"), Column("difference of the cost", unit, "number"))
+        heads = (Column("method"), Column("less"), Column("difference of the cost", unit))
         sides = [(titles[each["method"]], titles[each["less"]], _interval(each["cost"])) for each in about["pairs"]]
         tables.append(Table(f"{name}-pairs", "Methods side by side", heads, tuple(sides)))
     return tables

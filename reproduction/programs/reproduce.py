@@ -51,7 +51,7 @@ def reproduce_programs(
     say("drawing")
     figures = {name: problem_figure(name, about) for name, about in problems.items()}
     for name, drawn in figures.items():
-        write_atomically(out / "figures" / f"{name}.svg", drawn.svg.encode())
+        write_atomically(out / "figures" / f"{name}.svg", drawn.drawings[0].encode())
     if figure is not None:
         return out / "figures" / f"{figure}.svg"
     reduced = REDUCED_PROGRAMS if quick else None

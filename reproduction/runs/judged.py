@@ -18,7 +18,7 @@ from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
 from stakes.plots import LOOKS
-from stakes.reports.drawing import figure_of_panels, panel
+from stakes.reports.drawing import panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
 from stakes.reports.report import REPORT
 from stakes.reports.tables import settings_table
@@ -149,8 +149,8 @@ def _metrics_table(judged: JudgedRun) -> Table:
         rows.append((region or "all", count, *cells))
     columns = (
         Column("region"),
-        Column("cases", kind="number", help="test cases"),
-        *(Column(name.replace("_", " "), kind="number", help=_METRICS[name]) for name in metrics),
+        Column("cases", help="test cases"),
+        *(Column(name.replace("_", " "), help=_METRICS[name]) for name in metrics),
     )
     note = f"Means over the cases, with 95 % intervals from blocks of {judged.block} neighbouring cases."
     return Table("metrics", "Means by region", columns, tuple(rows), note)
@@ -173,7 +173,7 @@ def _training_figure(judged: JudgedRun, lines: Lines) -> Figure | None:
 
     panels = [panel(draw, name, height=2.7) for name in known]
     caption = "On the validation cases. The dashed line is the epoch whose weights were kept."
-    return figure_of_panels("training", "How the training went", caption, panels, to_plain(judged.run))
+    return Figure("training", "How the training went", caption, panels, to_plain(judged.run))
 
 
 def _ending(judged: JudgedRun) -> str:

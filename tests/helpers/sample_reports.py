@@ -29,9 +29,9 @@ def drawn(width: float, image: bool = False) -> str:
 def sample_report() -> Report:
     columns = (
         Column("Run"),
-        Column("Cost", "EUR", "number", "Mean realised cost."),
-        Column("Difference", kind="number"),
-        *(Column(f"A wide column number {number}", "m/s", "number") for number in range(6)),
+        Column("Cost", "EUR", "Mean realised cost."),
+        Column("Difference"),
+        *(Column(f"A wide column number {number}", "m/s") for number in range(6)),
     )
     values = [
         ("run 10", 10.5, ShownCell.interval(-0.12, -0.2, -0.05)),
@@ -41,9 +41,9 @@ def sample_report() -> Report:
     ]
     table = Table("costs", "Costs of runs", columns, tuple((*row, *(6 * (1.0,))) for row in values), "Three seeds.")
     figures = (
-        Figure("lines", "Cost by weight.", "Mean over seeds.", drawn(6.4), SETTINGS),
-        Figure("wide", "The same, wide.", "Wider than most screens.", drawn(16), {}),
-        Figure("image", "A map.", "Six cells.", drawn(5, image=True), SETTINGS),
+        Figure("lines", "Cost by weight.", "Mean over seeds.", (drawn(6.4),), SETTINGS),
+        Figure("wide", "The same, wide.", "Wider than most screens.", (drawn(16),), {}),
+        Figure("image", "A map.", "Six cells.", (drawn(5, image=True),), SETTINGS),
     )
     long = "A paragraph that is long enough to be broken into lines. " * 20
     return Report(

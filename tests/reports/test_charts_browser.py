@@ -38,7 +38,7 @@ def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> 
     )
     band = ChartBand("forecast", "blue band", STEPS - 100, STEPS + 100)
     schedule = Chart("A plan", "part", NAMES, (ChartLine("action", "orange", STEPS),), (band,), LIMITS, steps=True)
-    figure = Figure("pointed", "Pointed at.", "", drawn(4), {}, (drawn(4), drawn(4)), (over_time, (schedule,), ()))
+    figure = Figure("pointed", "Pointed at.", "", [drawn(4)] * 3, {}, (over_time, (schedule,), ()))
     path = tmp_path_factory.mktemp("charts") / "report.html"
     folded = {"The 60 sites": NAMES}
     write_report(Report("60 sites", "", (), sections=(Section("one", "One", (), (figure,)),), folded=folded), path)

@@ -191,7 +191,7 @@ def test_the_cost_figure_marks_the_best_action() -> None:
     cost = ImbalanceCost(10.0, 1.0, 0.0, 150.0)
     best = optimal_action(cost, torch.from_numpy(outcomes)).item()
     figure = cost_figure(cost, outcomes, "EUR", "GW")
-    assert f"best action {best:.1f} GW" in figure.panels[0]
+    assert f"best action {best:.1f} GW" in figure.drawings[1]
     assert "between the bounds in 100 % of them. Members between" in figure.caption
     refuses(ShapeError, "outcomes", cost_figure, cost, outcomes[:, None], "", "")
 

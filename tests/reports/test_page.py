@@ -69,8 +69,8 @@ class Page(HTMLParser):
 
 
 def hostile_report() -> Report:
-    figure = Figure("f", HOSTILE, HOSTILE, DRAWING, {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE, 1]}})
-    columns = (Column(HOSTILE, HOSTILE, "text", HOSTILE), Column(HOSTILE, kind="number"))
+    figure = Figure("f", HOSTILE, HOSTILE, (DRAWING,), {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE, 1]}})
+    columns = (Column(HOSTILE, HOSTILE, HOSTILE), Column(HOSTILE))
     table = Table("t", HOSTILE, columns, ((HOSTILE, ShownCell(HOSTILE, HOSTILE)),), HOSTILE)
     section = Section("s", HOSTILE, (HOSTILE,), (figure,), (table,))
     return Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (), (section,), {HOSTILE: HOSTILE})
@@ -114,7 +114,7 @@ def test_text_in_a_drawing_stays_as_it_is() -> None:
     drawing = Drawing()
     drawing.subplots().set_xlabel(words)
     with style():
-        text = str(Figure("f", "", "", to_svg(drawing), {}).drawing())
+        text = str(Figure("f", "", "", (to_svg(drawing),), {}).drawing())
     assert words in [element.text for element in ElementTree.fromstring(text).iter()]
 
 
@@ -154,12 +154,11 @@ def test_write_report_makes_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Column("c", kind="date"), "'c'"),
         (lambda: Section("a b", ""), "identifier"),
         (lambda: Section("a--b", ""), "identifier"),
-        (lambda: Figure("", "", "", DRAWING, {}), "label"),
+        (lambda: Figure("", "", "", (DRAWING,), {}), "label"),
         (lambda: Table("t", "", (Column("a"),), (("x", "y"),)), "row 1 of table t"),
-        (lambda: Figure("f", "", "", DRAWING, {}, (DRAWING,), ((),)), "charts"),
+        (lambda: Figure("f", "", "", (DRAWING, DRAWING), {}, ((),)), "charts"),
         *((lambda cell=cell: shown_cells([cell]), type(cell).__name__) for cell in (True, [1.0], 1j)),
     ],
 )
@@ -168,11 +167,11 @@ def test_wrong_parts_are_refused(make: Callable[[], Any], message: str) -> None:
 
 
 def test_identifiers_are_given_once(sample_report: Report) -> None:
-    section, panels = sample_report.sections[0], Figure("f", "", "", "", {}, ("",))
+    section, panels = sample_report.sections[0], Figure("f", "", "", ("", ""), {})
     doubled = {
         "section": (Section("a", ""), Section("a", "")),
         "figure": (replace(section, figures=section.figures[:1] * 2),),
-        "'f-2'": (Section("s", "", figures=(panels, Figure("f-2", "", "", "", {}))),),
+        "'f-2'": (Section("s", "", figures=(panels, Figure("f-2", "", "", ("",), {}))),),
         "table": (section, Section("other", "", tables=section.tables)),
     }
     for named, sections in doubled.items():
@@ -202,7 +201,7 @@ def test_numbers_have_nine_digits_and_what_is_not_known_is_null() -> None:
 
 
 def test_a_report_without_charts_has_no_library() -> None:
-    figure = Figure("f", "", "", drawn(3), {}, charts=((Chart("</script>'", "x", ("a", "b", "c"), (LINE,)),),))
+    figure = Figure("f", "", "", (drawn(3),), {}, charts=((Chart("</script>'", "x", ("a", "b", "c"), (LINE,)),),))
     with_charts = render(Report("", "", (), sections=(Section("s", "", (), (figure,)),)))
     assert "Leon Sorokin" in with_charts  # whose licence goes with the library
     assert with_charts.count("</script>") == 1

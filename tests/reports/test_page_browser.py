@@ -109,7 +109,7 @@ def test_the_page_asks_for_nothing_and_complains_about_nothing(browser: webdrive
 def test_hostile_text_and_drawings_do_nothing(browser: webdriver.Chrome, tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.subplots().set_title(HOSTILE)
-    figure = Figure("hostile", HOSTILE, HOSTILE, to_svg(drawing), {HOSTILE: HOSTILE})
+    figure = Figure("hostile", HOSTILE, HOSTILE, (to_svg(drawing),), {HOSTILE: HOSTILE})
     section = Section("hostile", HOSTILE, (HOSTILE,), (figure,))
     write_report(Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (), (section,), {HOSTILE: HOSTILE}), tmp_path / "x.html")
     requests(browser)
@@ -135,7 +135,7 @@ def test_numbers_sort_as_numbers_and_what_is_missing_comes_last(browser: webdriv
 
 def test_a_long_table_is_searched(browser: webdriver.Chrome, tmp_path: Path) -> None:
     rows = tuple((f"shop {place}", place) for place in range(50))
-    table = Table("all", "All shops", (Column("series"), Column("cases", kind="number")), rows)
+    table = Table("all", "All shops", (Column("series"), Column("cases")), rows)
     write_report(Report("Shops", "", (), sections=(Section("all", "All", tables=(table,)),)), tmp_path / "page.html")
     browser.get((tmp_path / "page.html").as_uri())
     one(browser, "input[type=search]").send_keys("SHOP 4")

@@ -127,7 +127,7 @@ def test_what_every_page_says() -> None:
 def test_the_sections_of_a_page(kind: str, expected: list[str]) -> None:
     assert list(sections(kind)) == expected
     for figure in (figure for section in report(kind).sections for figure in section.figures):
-        for svg in (figure.svg, *figure.panels):
+        for svg in figure.drawings:
             ElementTree.fromstring(svg)
     assert "nan" not in sentences_of(kind).split()
 

@@ -18,7 +18,7 @@ from stakes.costs.cost import Cost, action_is_outcome, outcome_total
 from stakes.evaluation.case_metrics import BAND_LEVELS, JudgedParts, ShownCase
 from stakes.plots import COLOURS, literal_text, outcome_rows, plot_cost, plot_decision, plot_schedule
 from stakes.reports.comparison import Comparison
-from stakes.reports.drawing import figure_of_panels, panel
+from stakes.reports.drawing import panel
 from stakes.reports.page import Chart, ChartBand, ChartLimit, ChartLine, Figure
 from stakes.text import amount_text
 
@@ -43,7 +43,7 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
         "forecast. Third: where the decision gradient acts, over forecasts made of neighbouring outcomes, as shares of "
         f"members and of gradient by the member's value. {_gradient_words(check)}"
     )
-    return figure_of_panels(
+    return Figure(
         "cost", "What the cost function rewards", caption, panels, {"cost": str(cost), "outcomes": len(sample)}
     )
 
@@ -106,9 +106,7 @@ def parts_figure(comparison: Comparison, parts: JudgedParts) -> Figure:
         f"The {_LOW} to {_HIGH} % range of the forecast and its middle half, what was decided for each part, and what "
         "happened. Bars mark binding limits: on a step that cannot be larger, on a part at its bound."
     )
-    return figure_of_panels(
-        "parts-of-decisions", "Decisions part by part", caption, panels, comparison.settings, charts
-    )
+    return Figure("parts-of-decisions", "Decisions part by part", caption, panels, comparison.settings, charts)
 
 
 def draw_parts(comparison: Comparison, parts: JudgedParts, case: ShownCase, *axes: Axes) -> None:

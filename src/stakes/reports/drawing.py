@@ -1,15 +1,14 @@
-"""Drawings as SVG, and panels of a figure that are readable on a phone."""
+"""Drawings as SVG, small enough to be read on a phone."""
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
 
 from stakes.plots import WIDTH, plain_numbers, style
-from stakes.reports.page import Chart, Figure
 
 _METADATA = ("Creator", "Date", "Format", "Type")  # none of them
 
@@ -40,15 +39,3 @@ def panel(draw: Callable[..., Any], *data: Any, rows: int = 1, height: float = 3
             handles, labels = list(entries.values()), list(entries)
             figure.legend(handles, labels, loc="outside lower center", ncols=legend, **look)
         return to_svg(figure)
-
-
-def figure_of_panels(
-    label: str,
-    title: str,
-    caption: str,
-    panels: Sequence[str],
-    settings: Mapping[str, Any],
-    charts: Sequence[tuple[Chart, ...]] = (),
-) -> Figure:
-    """The panels as one figure of the page."""
-    return Figure(label, title, caption, panels[0], settings, tuple(panels[1:]), tuple(charts))

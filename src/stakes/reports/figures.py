@@ -44,7 +44,7 @@ from stakes.reports.comparison import (
     Forecast,
     Policy,
 )
-from stakes.reports.drawing import figure_of_panels, panel
+from stakes.reports.drawing import panel
 from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.text import amount_text, count_text
 
@@ -63,7 +63,7 @@ def policies_figure(comparison: Comparison) -> Figure:
     if _compared(comparison):
         panels.append(panel(draw_policy_changes, comparison, height=height))
         caption += f" Second: the paired change from {comparison.reference.name} with 95 % intervals."
-    return figure_of_panels("policies", "What each policy costs", caption, panels, comparison.settings)
+    return Figure("policies", "What each policy costs", caption, panels, comparison.settings)
 
 
 def draw_policy_costs(comparison: Comparison, axes: Axes) -> None:
@@ -134,7 +134,7 @@ def selection_figure(comparison: Comparison, selection: ModelSelection) -> Figur
         panel(lambda axes, part=part: plot_selection(part, unit=comparison.unit, ax=axes), height=height)
         for part in parts
     ]
-    return figure_of_panels("selection", "What each candidate costs", caption, panels, comparison.settings)
+    return Figure("selection", "What each candidate costs", caption, panels, comparison.settings)
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str) -> Figure:
@@ -149,7 +149,7 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], 
     caption += "Second: filled marks differ significantly from zero; the ring is the selected weight."
     failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
     caption += f" Training failed at {', '.join(failed)}." if failed else ""
-    return figure_of_panels("frontier", "Cost and score by decision weight", caption, panels, settings)
+    return Figure("frontier", "Cost and score by decision weight", caption, panels, settings)
 
 
 def draw_frontier(frontier: Frontier, unit: str, base: str, axes: Axes) -> None:
@@ -213,7 +213,7 @@ def calibration_figure(comparison: Comparison) -> Figure:
     )
     if rows < len(comparison.forecasts) and comparison.kind == "recalibration":
         caption += " A point forecast has no spread: it is not shown."
-    return figure_of_panels("calibration", "Calibration", caption, panels, comparison.settings)
+    return Figure("calibration", "Calibration", caption, panels, comparison.settings)
 
 
 def draw_gap(comparison: Comparison, axes: Axes) -> None:
@@ -319,7 +319,7 @@ def groups_figure(comparison: Comparison) -> Figure:
         ". Thirds go by the outcome or, with as many cases, by what the forecast expected. Judging forecasts by cases "
         "chosen by their outcome rewards exaggeration (the forecaster's dilemma); choosing by the forecast does not."
     )
-    return figure_of_panels("groups", "Regret in groups of cases", caption, panels, comparison.settings)
+    return Figure("groups", "Regret in groups of cases", caption, panels, comparison.settings)
 
 
 def draw_groups(comparison: Comparison, groups: Sequence[CaseGroup], *axes: Axes) -> None:
@@ -386,7 +386,7 @@ def decisions_figure(comparison: Comparison) -> Figure:
             "to count on, a few steps are luck."
         )
     title = "Decisions case by case" if comparison.times is None else "Decisions over time"
-    return figure_of_panels("decisions", title, caption, panels, comparison.settings, charts)
+    return Figure("decisions", title, caption, panels, comparison.settings, charts)
 
 
 def draw_cases(comparison: Comparison, table: pd.DataFrame, above: Axes, below: Axes) -> None:
@@ -488,7 +488,7 @@ def origins_figure(comparison: Comparison, origins: pd.DataFrame, rivals: Mappin
         "Mean cost of the decisions after each origin, less that of the rival in the same cases: below zero they cost "
         "less. Bars are paired 95 % intervals, marks are filled where they exclude zero."
     )
-    return figure_of_panels("origins", "Against every rival", caption, panels, comparison.settings)
+    return Figure("origins", "Against every rival", caption, panels, comparison.settings)
 
 
 def draw_origins(origins: pd.DataFrame, rival: str, words: str, unit: str, axes: Axes) -> None:

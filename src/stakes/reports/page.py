@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -188,7 +188,6 @@ def _numbers(values: ArrayLike) -> list[float | None]:
     return [float(f"{number:.9g}") if math.isfinite(number) else None for number in numbers]
 
 
-ColumnKind = Literal["text", "number"]
 _IDENTIFIER = re.compile(r"\w+(?:[.:-]\w+)*", re.ASCII)
 _TAG = re.compile(r"<[^>]+>")
 _NAMED_OR_REFERRED_TO = re.compile(r'(\bid="|\bhref="#|\burl\(#)')
@@ -200,11 +199,7 @@ class Column:
 
     name: str  # its name
     unit: str = ""  # the unit of its numbers; empty for none
-    kind: ColumnKind = "text"  # whether it holds text or numbers, by which it is sorted and aligned
     help: str = ""  # what it holds, for readers who ask
-
-    def __post_init__(self) -> None:
-        _check_choice(f"kind of column {self.name!r}", self.kind, get_args(ColumnKind))
 
 
 @dataclass(frozen=True)
@@ -230,6 +225,11 @@ class Table:
         columns = [shown_cells([row[index] for row in self.rows]) for index in range(len(self.columns))]
         return list(zip(*columns, strict=True))
 
+    def kinds(self) -> list[str]:
+        """Whether each column holds a "number", by which it is sorted and aligned, or "text"."""
+        columns = zip(*self.shown_rows(), strict=True) if self.rows else [()] * len(self.columns)
+        return ["number" if any(isinstance(c.key, float | int) for c in cells) else "text" for cells in columns]
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -238,25 +238,25 @@ class Figure:
     label: str  # its name within the page
     title: str  # its title
     caption: str  # what it shows
-    svg: str  # the drawing, a whole SVG document as matplotlib writes it
+    drawings: Sequence[str]  # whole SVG documents, as matplotlib writes them
     settings: Mapping[str, Any]  # the settings behind it, nested by name
-    panels: tuple[str, ...] = ()
-    charts: tuple[tuple[Chart, ...], ...] = ()
+    charts: Sequence[tuple[Chart, ...]] = ()  # those that stand in the place of each drawing where scripts run
 
     def __post_init__(self) -> None:
         _check_identifier("label of a figure", self.label)
-        if self.charts and len(self.charts) != len(self.names):
-            drawings = len(self.names)
-            raise SettingError(f"charts of figure {self.label} must be {drawings}, one tuple for each of its drawings")
+        if self.charts and len(self.charts) != len(self.drawings):
+            raise SettingError(
+                f"charts of figure {self.label} must be {len(self.drawings)}, one tuple for each drawing"
+            )
 
     @property
     def names(self) -> list[str]:
         """What each drawing is called, the first like the figure."""
-        return [self.label, *(f"{self.label}-{number}" for number in range(2, 2 + len(self.panels)))]
+        return [self.label, *(f"{self.label}-{number}" for number in range(2, 1 + len(self.drawings)))]
 
     def drawing(self, place: int = 0) -> Markup:
         """A drawing, the first unless another is asked for, as an element of the page."""
-        return _inlined((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
+        return _inlined(self.drawings[place], f"drawing-{self.names[place]}", self.title)
 
     def charts_of(self, place: int) -> list[dict[str, Any]]:
         """The charts that stand in the place of a drawing, as scripts read them."""
@@ -352,11 +352,6 @@ def _environment() -> Environment:
 def _check_identifier(name: str, value: str) -> None:
     if not _IDENTIFIER.fullmatch(value):
         raise SettingError(f"{name} must be words of letters, digits and '_' joined by '.', ':' or '-', got {value!r}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def _check_unique(kind: str, identifiers: Iterable[str]) -> None:

@@ -13,13 +13,14 @@ from stakes.errors import SettingError, did_you_mean
 from stakes.forecasting.panel_forecaster import CALIBRATED
 from stakes.forecasting.panels import PanelState
 from stakes.plots import COLOURS, band
-from stakes.reports.drawing import figure_of_panels, panel
+from stakes.reports.drawing import panel
 from stakes.reports.page import (
     Cell,
     Chart,
     ChartBand,
     ChartLine,
     Column,
+    Figure,
     Report,
     Section,
     ShownCell,
@@ -59,9 +60,9 @@ def report_of_panel(fit: PanelFit, folder: Path, out: Path | None = None) -> Pat
                     "Policies on the same cases",
                     (
                         Column("decided by"),
-                        Column("cases", kind="number"),
-                        Column("mean cost", unit, "number"),
-                        Column("forecast less this", unit, "number"),
+                        Column("cases"),
+                        Column("mean cost", unit),
+                        Column("forecast less this", unit),
                     ),
                     policies,
                 ),
@@ -145,7 +146,7 @@ def report_of_series(fit: PanelFit, folder: Path, key: str, out: Path) -> Path:
         ),
         Chart(f"Action, {what}", lines=(ChartLine("action", "blue", shown["action"]),), steps=True, **place),
     )
-    figure = figure_of_panels(
+    figure = Figure(
         "cases",
         "Outcome, forecast and action",
         f"{what.capitalize()}: the outcome, the 10 to 90 % range of the forecast, and below the action.",
@@ -155,7 +156,7 @@ def report_of_series(fit: PanelFit, folder: Path, key: str, out: Path) -> Path:
     )
     columns = ("time", "outcome", "action", "cost", beside, "expected_cost")
     rows = own[list(columns)].tail(_LISTED).itertuples(index=False)
-    heads = (Column("time"), *(Column(name.replace("_", " "), kind="number") for name in columns[1:]))
+    heads = (Column("time"), *(Column(name.replace("_", " ")) for name in columns[1:]))
     cells: tuple[tuple[Cell, ...], ...] = tuple((str(time), *map(float, values)) for time, *values in rows)
     report = Report(
         title=f"Decisions for {key}",
@@ -186,10 +187,10 @@ def _policy(each: PolicyCost) -> tuple[Cell, ...]:
 def _series_table(identifier: str, title: str, series: pd.DataFrame, unit: str) -> Table:
     columns = (
         Column("series"),
-        Column("cases", kind="number"),
-        Column("mean cost", unit, "number"),
-        Column("expected", unit, "number"),
-        Column("saved in all", unit, "number"),
+        Column("cases"),
+        Column("mean cost", unit),
+        Column("expected", unit),
+        Column("saved in all", unit),
     )
     return Table(identifier, title, columns, tuple(series_table_rows(series)))
 
@@ -204,12 +205,12 @@ def _groups_table(groups: pd.DataFrame, unit: str) -> Table:
     columns = (
         Column("group"),
         Column("value"),
-        Column("cases", kind="number"),
-        Column("mean cost", unit, "number"),
-        Column("expected", unit, "number"),
-        Column("level's cost", unit, "number"),
-        Column("spread/error", kind="number"),
-        Column("inside 80 %", kind="number"),
+        Column("cases"),
+        Column("mean cost", unit),
+        Column("expected", unit),
+        Column("level's cost", unit),
+        Column("spread/error"),
+        Column("inside 80 %"),
     )
     names = ["group", "value", "cases", "cost", "expected_cost", "level_cost", "spread/error", "inside 80 %"]
     rows = []
@@ -224,8 +225,8 @@ def _groups_table(groups: pd.DataFrame, unit: str) -> Table:
 def _selection_table(state: PanelState, unit: str) -> Table:
     columns = (
         Column("candidate"),
-        Column("mean cost", unit, "number"),
-        Column("more than the selected", unit, "number"),
+        Column("mean cost", unit),
+        Column("more than the selected", unit),
     )
     rows: list[tuple[Cell, ...]] = []
     for each in sorted(state.candidates, key=lambda candidate: candidate.cost):

@@ -50,17 +50,12 @@ def selection_table(selection: ModelSelection, unit: str) -> Table:
     columns = (
         Column("candidate", help="with its parameters; bold: selected"),
         Column("result", help="selected, selected before it, or why not"),
-        Column("validation cost", unit, "number", "mean realised cost per validation case"),
-        Column(f"{_DELTA} cost", unit, "number", "change from the one selected before it"),
-        Column(
-            f"{_DELTA} score",
-            "%",
-            "number",
-            "change from the one selected before it, in percent; a lower score is better",
-        ),
-        Column(f"expected {_DELTA} cost", unit, "number", "what decided: the candidate is selected if it is negative"),
+        Column("validation cost", unit, "mean realised cost per validation case"),
+        Column(f"{_DELTA} cost", unit, "change from the one selected before it"),
+        Column(f"{_DELTA} score", "%", "change from the one selected before it, in percent; a lower score is better"),
+        Column(f"expected {_DELTA} cost", unit, "what decided: the candidate is selected if it is negative"),
         Column("proven", help="whether it is proven cheaper"),
-        Column("test cost", unit, "number", "mean realised cost per test case"),
+        Column("test cost", unit, "mean realised cost per test case"),
     )
     note = (
         f"From {selection.words(selection.candidates[0].name)} on, each candidate is compared with the one selected "
@@ -155,18 +150,17 @@ def policies_table(comparison: Comparison) -> Table:
         rows.append(row)
     columns: tuple[Column, ...] = (
         Column("policy", help="a way to decide"),
-        Column("cases", kind="number", help="test cases in which the action is known"),
-        Column("cost per case", comparison.unit, "number"),
-        Column("in total", comparison.unit, "number", "summed over these cases"),
+        Column("cases", help="test cases in which the action is known"),
+        Column("cost per case", comparison.unit),
+        Column("in total", comparison.unit, "summed over these cases"),
         Column(
             f"change from {comparison.reference.label}",
             comparison.unit,
-            "number",
             "per case, over the cases in which both are known",
         ),
     )
     if valued:
-        columns += (Column("value", "%", "number", "0: climatology; 100: perfect foresight"),)
+        columns += (Column("value", "%", "0: climatology; 100: perfect foresight"),)
     note = _PAIRED
     if climatology is not None:
         priced = comparison.cost_spec is not None and comparison.cost_spec.columns
@@ -186,12 +180,12 @@ def decision_makers_table(comparison: Comparison, ranged: RangedParameter) -> Ta
     unit = comparison.unit
     columns = [
         Column(ranged.name, help="of a decision maker"),
-        Column("cost", unit, "number", "mean realised cost per test case"),
-        Column("climatology", unit, "number", "that of the one action that was best for this decision maker"),
+        Column("cost", unit, "mean realised cost per test case"),
+        Column("climatology", unit, "that of the one action that was best for this decision maker"),
     ]
     if beside:
-        columns.append(Column("weight 0", unit, "number", "that of the forecast trained on its score alone"))
-        columns.append(Column(f"{_DELTA} cost", unit, "number", "less that of weight 0"))
+        columns.append(Column("weight 0", unit, "that of the forecast trained on its score alone"))
+        columns.append(Column(f"{_DELTA} cost", unit, "less that of weight 0"))
     note = f"Every row is over all test cases. {_PAIRED}"
     return Table("decision-makers", "What each decision maker pays", tuple(columns), tuple(rows), note)
 
@@ -211,11 +205,11 @@ def frontier_table(frontier: Frontier, unit: str, base: str) -> Table:
         for point in frontier.points
     )
     columns: tuple[Column, ...] = (
-        Column("weight", kind="number", help="the decision weight; bold: selected"),
-        Column("cost", unit, "number", "mean realised cost per validation case"),
-        Column(f"{_DELTA} cost", unit, "number", f"less that of {base}"),
-        Column("score", kind="number", help="mean energy score; lower is better"),
-        Column(f"{_DELTA} score", "%", "number", f"in per cent of that of {base}"),
+        Column("weight", help="the decision weight; bold: selected"),
+        Column("cost", unit, "mean realised cost per validation case"),
+        Column(f"{_DELTA} cost", unit, f"less that of {base}"),
+        Column("score", help="mean energy score; lower is better"),
+        Column(f"{_DELTA} score", "%", f"in per cent of that of {base}"),
     )
     if limit is not None:
         columns += (Column("allowed", help=f"whether the score is at most {limit:g} % worse than that of {base}"),)
@@ -241,11 +235,11 @@ def calibration_table(comparison: Comparison) -> Table:
     unit = comparison.unit
     columns = (
         Column("forecast"),
-        *(Column(name, kind="number", help="lower is better") for name in scores),
-        Column("expected cost", unit, "number", "mean cost that the forecast expects of its own action"),
-        Column("realised cost", unit, "number", "mean cost at the outcome"),
-        Column("gap", unit, "number", "expected less realised; 0 is right"),
-        Column("spread / error", kind="number", help="1 is right; below 1 the ensemble is under-dispersed"),
+        *(Column(name, help="lower is better") for name in scores),
+        Column("expected cost", unit, "mean cost that the forecast expects of its own action"),
+        Column("realised cost", unit, "mean cost at the outcome"),
+        Column("gap", unit, "expected less realised; 0 is right"),
+        Column("spread / error", help="1 is right; below 1 the ensemble is under-dispersed"),
     )
     note = "Intervals are 95 % intervals, bold where they exclude the right value."
     return Table("calibration", "Calibration on the test cases", columns, tuple(rows), note)
@@ -269,14 +263,14 @@ def groups_table(comparison: Comparison) -> Table:
     columns = [
         Column("grouped by", help="the outcome, or, as many cases, by what the forecast expected; times are UTC"),
         Column("group"),
-        Column("cases", kind="number"),
-        Column(f"cost, {comparison.reference.label}" if both else "cost", unit, "number", "mean per case"),
+        Column("cases"),
+        Column(f"cost, {comparison.reference.label}" if both else "cost", unit, "mean per case"),
     ]
     if both:
-        columns.append(Column(f"cost, {comparison.selected.label}", unit, "number", "mean per case"))
-        columns.append(Column("change", unit, "number", "per case, paired"))
-    columns.append(Column("regret", unit, "number", "mean per case above perfect foresight, under the selected policy"))
-    columns.append(Column("share of all regret", "%", "number", "where the money went"))
+        columns.append(Column(f"cost, {comparison.selected.label}", unit, "mean per case"))
+        columns.append(Column("change", unit, "per case, paired"))
+    columns.append(Column("regret", unit, "mean per case above perfect foresight, under the selected policy"))
+    columns.append(Column("share of all regret", "%", "where the money went"))
     return Table("groups", "Cost and regret in groups of cases", tuple(columns), rows, _PAIRED if both else "")
 
 
@@ -285,10 +279,10 @@ def limits_table(comparison: Comparison, limits: Sequence[LimitWorth], cases: in
     unit = f"{comparison.unit or 'cost'} / {comparison.action_unit or 'unit'}"
     columns = (
         Column("limit"),
-        Column("binds in", "% of cases", "number", "where at least one limit of this parameter binds"),
-        Column("one unit more saves", unit, "number", "mean over the cases, allowed everywhere at once"),
+        Column("binds in", "% of cases", "where at least one limit of this parameter binds"),
+        Column("one unit more saves", unit, "mean over the cases, allowed everywhere at once"),
         Column("most often at"),
-        Column("there in", "% of cases", "number"),
+        Column("there in", "% of cases"),
     )
     rows = [
         (limit.kind, 100 * limit.share, limit.saved, limit.place or "nowhere", 100 * limit.place_share)
@@ -304,12 +298,12 @@ def origins_table(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str) -
         Column("origin"),
         Column("first case"),
         Column("last case"),
-        Column("fitted on", kind="number", help="cases that were known by then"),
-        Column("cases", kind="number", help="cases it is judged on"),
+        Column("fitted on", help="cases that were known by then"),
+        Column("cases", help="cases it is judged on"),
         *((Column("candidate", help="the selected candidate"),) if "candidate" in origins else ()),
-        Column("decision weight", kind="number", help="the selected weight"),
-        Column("cost", unit, "number", "mean realised cost of the decisions"),
-        *(Column(f"change against {words}", unit, "number", "with its 95 % interval") for words in rivals.values()),
+        Column("decision weight", help="the selected weight"),
+        Column("cost", unit, "mean realised cost of the decisions"),
+        *(Column(f"change against {words}", unit, "with its 95 % interval") for words in rivals.values()),
     )
     rows: list[tuple[Cell, ...]] = []
     for row in origins.to_dict("records"):
@@ -336,7 +330,7 @@ def origins_table(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str) -
 
 def left_out_table(quality: DataQuality) -> Table:
     """How many rows were left out, and why."""
-    columns = (Column("left out because"), Column("rows", kind="number"))
+    columns = (Column("left out because"), Column("rows"))
     note = "" if quality.blamed is None else f"{quality.blamed.sentence}."
     return Table("left-out", "Rows that were left out", columns, tuple(sorted(quality.left_out.items())), note)
 
@@ -350,8 +344,8 @@ def columns_table(quality: DataQuality) -> Table:
         rows.append((name, *span, int(facts.get("missing", 0)), "yes" if name in quality.constant else ""))
     columns = (
         Column("column"),
-        *(Column(name, kind="number") for name in ("least", "mean", "largest")),
-        Column("missing", kind="number", help="rows without a value"),
+        *(Column(name) for name in ("least", "mean", "largest")),
+        Column("missing", help="rows without a value"),
         Column("constant", help="whether it never changes"),
     )
     return Table("columns", "The columns that are used", columns, tuple(rows))

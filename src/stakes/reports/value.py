@@ -9,7 +9,7 @@ from stakes.evaluation.intervals import Difference
 from stakes.evaluation.regret import MEMBERS, OUTCOME, RegretAttribution, by_kind
 from stakes.evaluation.value import ValueCurve
 from stakes.plots import plot_regret, plot_value
-from stakes.reports.drawing import figure_of_panels, panel
+from stakes.reports.drawing import panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.sentences import cost_words
 from stakes.text import count_text, number_text
@@ -54,18 +54,18 @@ def regret_section(regret: RegretAttribution, at: str = "") -> Section:
     )
     caption += "; hours, seasons and sites are groups of cases." if set(kinds) - {OUTCOME, MEMBERS} else "."
     settings = {"at": at} if at else {}
-    figures = (figure_of_panels("regret", "Where the money went", caption, panels, settings),) if panels else ()
+    figures = (Figure("regret", "Where the money went", caption, panels, settings),) if panels else ()
     rows: list[tuple[Cell, ...]] = [
         (part.kind, part.name, part.cases, ShownCell.interval(*part.mean), 100 * part.share)
         for parts in kinds.values()
         for part in parts
     ]
     columns = (
-        Column("what", "", "text"),
-        Column("which", "", "text"),
-        Column("cases", "", "number"),
-        Column("regret", regret.unit, "number", "mean per case above perfect foresight"),
-        Column("share of all regret", "%", "number"),
+        Column("what"),
+        Column("which"),
+        Column("cases"),
+        Column("regret", regret.unit, "mean per case above perfect foresight"),
+        Column("share of all regret", "%"),
     )
     tables = (Table("regret", "Where the money went", columns, tuple(rows), ""),) if rows else ()
     title = f"Where the money went{f', at {at}' if at else ''}"
@@ -83,7 +83,7 @@ def value_figure(curve: ValueCurve) -> Figure:
         "at once."
     )
     settings = {"parameter": curve.parameter, "cases": curve.cases, "block": curve.block}
-    return figure_of_panels("value", f"Value over {curve.parameter}", caption, panels, settings)
+    return Figure("value", f"Value over {curve.parameter}", caption, panels, settings)
 
 
 def value_table(curve: ValueCurve) -> Table:
@@ -99,8 +99,8 @@ def value_table(curve: ValueCurve) -> Table:
         parameter = ShownCell(number_text(float(curve.values[place]), 3), float(curve.values[place]))
         rows.append((parameter, ShownCell.interval(*saved), *worth))
     columns = (
-        Column(curve.parameter, "", "number"),
-        Column(f"saved a {each}", curve.unit, "number", f"by {curve.forecasts[0]} against {curve.rival}"),
-        *(Column(f"value of {name}", "", "number", "0 climatology, 1 perfect foresight") for name in curve.forecasts),
+        Column(curve.parameter),
+        Column(f"saved a {each}", curve.unit, f"by {curve.forecasts[0]} against {curve.rival}"),
+        *(Column(f"value of {name}", "", "0 climatology, 1 perfect foresight") for name in curve.forecasts),
     )
     return Table("value", "Value and what it saves", columns, tuple(rows), f"{_ABOUT} Bold where they exclude zero.")
