@@ -96,9 +96,8 @@ class CaseGroup(NamedTuple):
     name: str  # the name of the group, such as "high", "Jan" or "06:00"
     place: int  # where it stands among those of its kind; the number of the month, the hour of the day
     cases: int  # how many cases it holds
-    reference_cost: float  # their mean cost under the reference
     cost: float  # their mean cost under the selected policy
-    change: Difference  # their paired difference, cost less reference_cost
+    change: Difference  # the paired difference from their cost under the reference
     reference_regret: float  # the mean of what the reference costs more than perfect foresight
     regret: float  # the same under the selected policy
     share: float  # of all regret of the selected policy, the part that these cases have
@@ -243,11 +242,11 @@ class Comparison:
         changes = self.resampling.means(apart[:, None, None]) if groups else []
         found = []
         for (kind, name, place, mask), change in zip(groups, changes, strict=True):
-            before, after = (float(cost[mask].mean()) for cost in (plain, selected))
             known, own = (float((cost - foresight)[mask].mean()) for cost in (plain, selected))
             count, stated = int(mask.sum()), self.stated(change, mask)
             share = count * own / total if total else 0.0
-            found.append(CaseGroup(kind, name, place, count, before, after, stated, known, own, share))
+            paid = float(selected[mask].mean())
+            found.append(CaseGroup(kind, name, place, count, paid, stated, known, own, share))
         return found
 
     def _groups(self) -> Iterator[tuple[str, str, int, Bools]]:

@@ -23,6 +23,7 @@ from stakes.files import write_atomically
 from stakes.text import MISSING, column_texts, interval_text
 
 _INTERVAL = re.compile(r"\[([-+\d.,]+), ([-+\d.,]+)\]")  # which no end of a line may part
+_CODE = re.compile(r"`([^`]+)`")
 _LIBRARY = "uplot"  # as it was published; tests/reports/test_page.py has its checksums
 
 
@@ -335,6 +336,12 @@ def _inlined(svg: str, identifier: str, label: str) -> Markup:
     return Markup(own.replace("<svg ", f'<svg id="{identifier}" role="img" aria-label="{escape(label)}" ', 1))
 
 
+def _prose(text: str) -> Markup:
+    """A sentence, with whole intervals, and commands as code."""
+    unbroken = _INTERVAL.sub("[\\1,\N{NO-BREAK SPACE}\\2]", str(escape(text)))
+    return Markup(_CODE.sub("<code>\\1</code>", unbroken))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -344,7 +351,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["unbroken"] = lambda text: _INTERVAL.sub("[\\1,\N{NO-BREAK SPACE}\\2]", text)
+    environment.filters["prose"] = _prose
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
 

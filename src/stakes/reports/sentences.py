@@ -74,7 +74,7 @@ def _rival(comparison: Comparison, policy: Policy | None) -> list[Rival]:
 def headline(comparison: Comparison) -> str:
     """What to do, and what that saves against the rivals."""
     who, every = comparison.selected.name, rivals(comparison)
-    losses = [rival for rival in every if rival.change.low > 0]
+    losses = [rival for rival in (*every, *_simpler_rival(comparison)) if rival.change.low > 0]
     if losses:
         worst = max(losses, key=lambda rival: rival.change.mean)
         less, interval = _sizes(worst.change, comparison.unit)
@@ -87,6 +87,16 @@ def headline(comparison: Comparison) -> str:
     if gains:
         return f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
     return f"No significant gain from {who}."
+
+
+def _simpler_rival(comparison: Comparison) -> list[Rival]:
+    """The simpler candidate that cost least, where one cost less."""
+    simpler, selection = _cheaper_candidate(comparison), comparison.selection
+    if simpler is None or selection is None:
+        return []
+    tried = next(each for each in selection.candidates if each.name == simpler.name)
+    name = f"a simpler candidate, {selection.forecast_words(tried)},"
+    return [Rival(name, simpler.cost, comparison.stated(simpler.cost_change))]
 
 
 def _savings(gains: Sequence[Rival], unit: str) -> str:
@@ -227,7 +237,7 @@ def _underestimates(comparison: Comparison) -> Iterator[str]:
     sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if ratio and narrow else ""
     remedy = "Newer rows or features that show what has changed may help."
     if comparison.settings.get("ensemble", 1) == 1:
-        remedy = "Newer rows, features that show what has changed, or several models (--ensemble 4) may help."
+        remedy = "Newer rows, features that show what has changed, or several models (`--ensemble 4`) may help."
     if comparison.kind == "recalibration":
         remedy = "More or newer past forecasts may help."
     yield (
@@ -279,7 +289,7 @@ def _advice(selection: ModelSelection, candidate: JudgedCandidate) -> str:
     flags = ["--model linear"] if model == "linear" else []
     flags += [f"--score {candidate.parameters['score']}"] if candidate.name == "total_score" else []
     flags += ["--no-recent-errors"] if candidate.name in ("linear", "network") else []
-    return f"That candidate is the safer choice: run `stakes fit` with {' '.join([*flags, '--decision-weight 0'])}."
+    return f"That candidate is the safer choice: run `stakes fit` with `{' '.join([*flags, '--decision-weight 0'])}`."
 
 
 def risk_sentences(comparison: Comparison) -> tuple[str, ...]:

@@ -43,25 +43,25 @@ def selection_table(selection: ModelSelection, unit: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for candidate, change, score, test_cost in _judged(selection):
         name = ShownCell(_with_parameters(candidate), strong=candidate is selection.selected)
-        expected, proven = candidate.expected_change, _proof(candidate)
-        rows.append((name, _standing(selection, candidate), candidate.cost, change, score, expected, proven, test_cost))
+        expected = candidate.expected_change
+        rows.append((name, _standing(selection, candidate), test_cost, candidate.cost, change, score, expected))
     if (again := _fitted_again(selection)) is not None:
-        rows.append((*again[:2], *[None] * 5, again[2]))
+        rows.append((*again, *[None] * 4))
     columns = (
         Column("candidate", help="with its parameters; bold: selected"),
         Column("result", help="selected, selected before it, or why not"),
+        Column("test cost", unit, "mean realised cost per test case"),
         Column("validation cost", unit, "mean realised cost per validation case"),
         Column(f"{_DELTA} cost", unit, "change from the one selected before it"),
         Column(f"{_DELTA} score", "%", "change from the one selected before it, in percent; a lower score is better"),
         Column(f"expected {_DELTA} cost", unit, "what decided: the candidate is selected if it is negative"),
-        Column("proven", help="whether it is proven cheaper"),
-        Column("test cost", unit, "mean realised cost per test case"),
     )
     note = (
         f"From {selection.words(selection.candidates[0].name)} on, each candidate is compared with the one selected "
         "so far, on validation cases, and selected if it is expected to cost less. The expected change of the cost is "
         "the measured one, shrunk towards what the change of the score implies: costs are noisy, scores less so. "
-        f"Proven means cheaper with all steps tested together. {_PAIRED}"
+        "Intervals are paired 95 % intervals, with their upper ends widened for testing all steps together; a bold one "
+        "proves a lower cost."
     )
     return Table("selection", "Every candidate", columns, tuple(rows), note)
 
@@ -253,8 +253,8 @@ def groups_table(comparison: Comparison) -> Table:
             group.kind,
             ShownCell(group.name, f"{group.place:02d}"),
             group.cases,
-            group.reference_cost,
-            *((group.cost, ShownCell.interval(*group.change)) if both else ()),
+            group.cost,
+            *((ShownCell.interval(*group.change),) if both else ()),
             group.regret,
             100 * group.share,
         )
@@ -264,11 +264,10 @@ def groups_table(comparison: Comparison) -> Table:
         Column("grouped by", help="the outcome, or, as many cases, by what the forecast expected; times are UTC"),
         Column("group"),
         Column("cases"),
-        Column(f"cost, {comparison.reference.label}" if both else "cost", unit, "mean per case"),
+        Column("cost", unit, "mean per case, under the selected policy"),
     ]
     if both:
-        columns.append(Column(f"cost, {comparison.selected.label}", unit, "mean per case"))
-        columns.append(Column("change", unit, "per case, paired"))
+        columns.append(Column(f"change from {comparison.reference.label}", unit, "per case, paired"))
     columns.append(Column("regret", unit, "mean per case above perfect foresight, under the selected policy"))
     columns.append(Column("share of all regret", "%", "where the money went"))
     return Table("groups", "Cost and regret in groups of cases", tuple(columns), rows, _PAIRED if both else "")
