@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -161,45 +160,23 @@ def test_flags_go_on_top_of_every_file_of_a_sweep(trained: list[RunSettings]) ->
 
 # What cannot be done
 
-WRONG_FILES: list[tuple[str, str | bytes, str]] = [
-    ("a.toml", "seed 3", "'a.toml' cannot be read: Expected '=' after a key in a key/value pair (at line 1, column 6)"),
-    ("a.txt", "", "'a.txt' must end in .toml or .json"),
-    ("a.toml", "", "task must be given"),
-    ("a.toml", "[task]\npenalty = 3", "task.name must be given, one of 'european_wind', "),
-]
 
-
-@pytest.mark.parametrize(("name", "content", "message"), WRONG_FILES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.toml", "seed 3", "'a.toml'"),
+        ("a.txt", "", "'a.txt'"),
+        ("a.toml", "", "task"),
+        ("a.toml", "[task]\npenalty = 3", "task.name"),
+        ("a.toml", toml({**TINY, "sed": 3}), "'sed'; did you mean 'seed'"),
+        ("a.toml", toml({**TINY, "training": {"epochs": "many"}}), "training.epochs"),
+        ("a.toml", toml({**TINY, "task": {"name": "wind", "record": "wind_north"}}), "task.record"),
+    ],
+)
 @pytest.mark.parametrize("command", ["train", "sweep"])
-def test_a_file_that_cannot_be_used_is_refused(command: str, name: str, content: str | bytes, message: str) -> None:
-    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-    assert complaint(command, name, "--out", "x").startswith(message)
-    assert not Path("x").exists()
-
-
-WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"sed": 3}, "there is no setting 'sed'; did you mean 'seed'?"),
-    ({"task": "syntetic"}, "there is no task 'syntetic'; did you mean 'synthetic'?"),
-    (
-        {"model": "difusion"},
-        "one of 'implicit', 'diffusion', 'linear', 'gaussian', got 'difusion'; did you mean 'diffusion'?",
-    ),
-    ({"model": {"name": "implicit", "steps": 30}}, "there is no setting 'model.steps'"),
-    ({"training": {"epochs": "many"}}, "training.epochs must be a whole number, got 'many'"),
-    ({"decision_weight": 1.1}, "decision_weight must lie in [0, 1"),
-    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-    ({"task": {"name": "synthetic", "false_alarm_ratio": 0}}, "task.false_alarm_ratio must be positive"),
-    ({"task": {"name": "wind", "lead_hours": 5}}, "task.lead_hours must be"),
-    ({"task": {"name": "wind", "record": "wind_north"}}, "task.record must be one of 'wind_north_sea', 'wind_nora10'"),
-    ({"start_from": 3}, "start_from must be text, got 3"),
-]
-
-
-@pytest.mark.parametrize(("changed", "message"), WRONG_SETTINGS, ids=lambda value: str(value)[:60])
-def test_settings_that_cannot_be_used_are_refused(changed: dict[str, Any], message: str) -> None:
-    Path("a.toml").write_text(toml({**TINY, **changed}))
-    for command in ("train", "sweep"):
-        assert message in complaint(command, "a.toml", "--out", "x")
+def test_a_file_that_cannot_be_used_is_refused(command: str, name: str, content: str, message: str) -> None:
+    Path(name).write_text(content)
+    assert message in complaint(command, name, "--out", "x")
     assert not Path("x").exists()
 
 
@@ -207,20 +184,18 @@ WRONG_WORDS = [
     (["trian", "tiny.toml"], "tiny.toml"),
     (["train", "--seed", "3", "tiny.toml"], "--seed"),  # settings come after the file
     (["train", "tiny.toml", "--seed", "3", "other.toml"], "other.toml"),
-    (["sweep", "--seed", "3", "tiny.toml", "--out", "x"], "a sweep needs at least one settings file"),
-    (["sweep", "tiny.toml", "--seed", "3", "other.toml", "--out", "x"], "other.toml"),
-    (["train", "tiny.toml", "--sed", "3"], "there is no setting 'sed'; did you mean 'seed'?"),
+    (["sweep", "--seed", "3", "tiny.toml", "--out", "x"], "file"),
+    (["train", "tiny.toml", "--sed", "3"], "'sed'; did you mean 'seed'"),
     (["train", "tiny.toml", "--seed.x", "3"], "seed"),
-    (["train", "tiny.toml", "--seed", "[" * 5000], "seed must be a whole number"),
-    (["train", "tiny.toml", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
-    (["train", "tiny.toml", "--grid.seed", "[1]"], "there is no setting 'grid'"),
-    (["sweep", "--out", "x"], "a sweep needs at least one settings file"),
+    (["train", "tiny.toml", "--seed", "[" * 5000], "seed"),
+    (["train", "tiny.toml", "--grid.seed", "[1]"], "'grid'"),
+    (["sweep", "--out", "x"], "file"),
     (["sweep", "tiny.toml"], "--out"),
-    (["sweep", "tiny.toml", "--out", "x", "--workers", "0"], "workers must be a whole number of at least 1, got 0"),
-    (["sweep", "tiny.toml", "--out", "x", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
-    (["sweep", "tiny.toml", "--out", "x", "--grid.seed", "3"], "grid.seed must be a list of at least one value, got 3"),
-    (["resume", "nowhere"], "nowhere is neither the folder of a run nor that of a sweep"),
-    (["resume", ".", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
+    (["sweep", "tiny.toml", "--out", "x", "--workers", "0"], "workers"),
+    (["sweep", "tiny.toml", "--out", "x", "--device", "gpu"], "device"),
+    (["sweep", "tiny.toml", "--out", "x", "--grid.seed", "3"], "grid.seed"),
+    (["resume", "nowhere"], "nowhere"),
+    (["resume", ".", "--device", "gpu"], "device"),
     (["resume", ".", "--seed", "3"], "--seed"),
 ]
 
@@ -237,7 +212,7 @@ def test_commands_that_cannot_be_done_are_refused(words: list[str], message: str
 def test_a_gpu_that_is_not_there_is_refused(words: list[str], trained: list[RunSettings]) -> None:
     RunFolder(Path("run")).create(run_from_plain(TINY))
     out = [] if words[0] == "resume" else ["--out", "x"]
-    assert complaint(*words, *out, "--device", "cuda") == "device is cuda, but torch finds no CUDA device here"
+    assert "CUDA" in complaint(*words, *out, "--device", "cuda")
     assert not Path("x").exists()
     assert trained == []
 
@@ -255,8 +230,7 @@ def test_a_folder_that_cannot_be_made_is_refused(command: str, out: str) -> None
 
 def test_a_folder_with_another_run_is_refused(trained: list[RunSettings]) -> None:
     assert called("train", "tiny.toml", "--out", "run")[0] == 0
-    message = "run holds a run with other settings; choose another folder"
-    assert complaint("train", "tiny.toml", "--seed", "1", "--out", "run") == message
+    assert "other settings" in complaint("train", "tiny.toml", "--seed", "1", "--out", "run")
     Path("run/settings.json").write_text("{")
     assert "run/settings.json" in complaint("train", "tiny.toml", "--out", "run")
     assert "run/settings.json" in complaint("resume", "run")
@@ -269,14 +243,14 @@ def test_altered_metrics_of_a_finished_run_are_told() -> None:
     metrics = Path("run/metrics.jsonl")
     metrics.write_text(metrics.read_text().replace('"epoch": 1', '"epoch": 2'))
     for words in (["resume", "run"], ["train", "tiny.toml", "--out", "run"]):
-        assert complaint(*words).startswith("run/metrics.jsonl is damaged: its SHA-256 is ")
+        assert "run/metrics.jsonl" in complaint(*words)
 
 
 def test_a_folder_in_which_another_process_trains_is_refused() -> None:
     RunFolder(Path("run")).create(run_from_plain(TINY))
     with locked(Path("run")):
         for words in (["train", "tiny.toml", "--out", "run"], ["resume", "run"]):
-            assert complaint(*words) == "another process is training in run"
+            assert "another process" in complaint(*words)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +269,7 @@ def test_training_that_fails_says_so() -> None:
     said = complaint(
         "train", "tiny.toml", "--training", toml({**TRAINING, "learning_rate": 1e30}, top=False), "--out=a"
     )
-    assert re.fullmatch(r"training failed, the .* is not finite in epoch 1 of training; the last good .* in a", said)
+    assert "not finite in epoch 1" in said
     assert complaint("resume", "a") == said
 
 
@@ -390,28 +364,6 @@ def test_every_file_is_used_or_refused_in_one_line(
         assert errors.startswith("stakes: ")
         assert len(errors) < 1000
         assert runs == []
-
-
-def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("reproduction.runs.sweep.resume_folder", interrupted)
-    assert called("resume", "run") == (130, "", "stakes: interrupted\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--help"], ["train", "sweep", "resume", "--budget"]),
-        (["train", "--help"], ["FILE", "--out", "--device", "--quiet", "--training.epochs 100"]),
-        (["sweep", "--help"], ["FILES", "--out", "--device", "--workers", "--quiet", "--grid.seed"]),
-    ],
-)
-def test_help_names_what_there_is(words: list[str], expected: list[str]) -> None:
-    code, output, errors = called(*words)
-    assert (code, errors) == (0, "")
-    assert [text for text in expected if text not in output] == []
 
 
 def test_the_tasks_are_listed() -> None:

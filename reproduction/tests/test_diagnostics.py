@@ -16,7 +16,7 @@ from reproduction.diagnostics import (
 )
 from reproduction.study import Study
 from stakes import ImbalanceCost
-from stakes.errors import SettingError, ShapeError
+from stakes.errors import SettingError
 from stakes.evaluation.metrics import LEVELS, Assessor
 
 MakeStudy = Callable[..., Study]
@@ -74,13 +74,6 @@ def test_density_equals_scipy_and_integrates_to_one(bandwidth: float | None) -> 
     reference = gaussian_kde(values, bw_method=width / values.std(ddof=1))(grid)
     assert np.abs(found - reference).max() < 1e-2 * reference.max()
     assert trapezoid(found, grid) == pytest.approx(1.0, abs=1e-3)
-
-
-def test_density_of_too_little() -> None:
-    with pytest.raises(ShapeError, match="at least two values, got 1"):
-        kernel_density([1.0, np.nan], np.zeros(1))
-    with pytest.raises(SettingError, match="bandwidth"):
-        kernel_density([1.0, 2.0], np.zeros(1), bandwidth=0.0)
 
 
 def test_conditional_density_is_that_of_each_window(make_study: MakeStudy) -> None:

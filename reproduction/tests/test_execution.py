@@ -28,7 +28,6 @@ from small_sweeps import (
 
 import reproduction.__main__
 from reproduction.runs import settings as run_settings
-from reproduction.runs import sweep
 from reproduction.runs.folder import RunFolder
 from reproduction.runs.jobs import Execution, ProgressTeller
 from reproduction.runs.stacks import Stack
@@ -133,11 +132,11 @@ def test_ctrl_c_during_a_sweep_and_resume_give_the_same_table(
 
 
 @pytest.mark.usefixtures("workers")
-@pytest.mark.parametrize("command", ["train", "sweep", "python -m reproduction.runs.sweep"])
+@pytest.mark.parametrize("command", ["train", "sweep"])
 def test_a_second_ctrl_c_ends_at_once(command: str, tmp_path: Path) -> None:
     file, folder = written(tmp_path, LONG), tmp_path / "folder"
     words = [str(file), "--out", str(folder), "--device", "cpu"]
-    main = partial(sweep.main, words) if "python" in command else partial(reproduction.__main__.main, [command, *words])
+    main = partial(reproduction.__main__.main, [command, *words])
     with slow(60.0, first=3) as asleep, forked(main) as process:
         wait_until(asleep.is_set, process)
         own = [process.pid, *children(process.pid)]

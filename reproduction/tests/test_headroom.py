@@ -12,7 +12,7 @@ from refusals import refuses
 import stakes
 from reproduction.policy import PolicySettings, headroom, train_policy
 from stakes.data.case_table import CaseTable, alternate_blocks
-from stakes.errors import NonFiniteError, SettingError, ShapeError, TableError
+from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, block_length, paired_difference, upper_bounds
 
 COST = stakes.ShortfallCost(5.0)
@@ -150,8 +150,3 @@ def test_cases_of_one_moment_belong_together() -> None:
 
 def test_a_block_of_a_count_is_its_cube_root() -> None:
     assert [block_length(count) for count in (1, 8, 9, 27, 28, 1000, 1001)] == [1, 2, 3, 3, 4, 10, 11]
-
-
-def test_bad_times_and_counts_are_named() -> None:
-    refuses(SettingError, "at least 1, got 0", block_length, 0)
-    refuses(TableError, "times must be a list of dates", block_length, 2, [1.0, 2.0])

@@ -89,13 +89,6 @@ def test_it_shows_what_a_run_has(judged: JudgedRun) -> None:
     assert report.provenance.keys() >= {"stakes", "torch", "python"}
 
 
-def test_a_failure_is_told(judged: JudgedRun) -> None:
-    failed = replace(judged, state=replace(judged.state, status="failed", failure="the score is no number"))
-    report = build_run_report(failed, FINISHED.metrics())
-    assert report.summary[-1] == "Training failed, the score is no number; the last good weights are judged."
-    assert report.sections[1].text[0].startswith("The training failed after")
-
-
 class ApartModel(torch.nn.Module):
     """Members that scatter around the right mean, every site by itself."""
 

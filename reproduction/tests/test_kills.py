@@ -10,8 +10,8 @@ import training_kills
 from forked_processes import forked
 
 PARTS = {
-    "train, random kills": 4,
-    "sweep, random kills": 4,
+    "train, random kills": 2,
+    "sweep, random kills": 2,
     "a run, injected kills": 3,  # before, during and after a step
     "a stack of three, injected kills": 3,
 }
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.usefixtures("warm")
 def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    words = ["--short", "--kills", "4", "--report", str(report)]
+    words = ["--short", "--kills", "2", "--report", str(report)]
     with forked(partial(training_kills.main, words)) as process:
         _, errors = process.communicate()
     assert report.exists(), errors

@@ -3,7 +3,6 @@
 Everything that imports Ray is a fork of this process or a process of Ray, so that no thread of it stays here.
 """
 
-import csv
 import json
 import os
 import re
@@ -22,7 +21,9 @@ from typing import Any
 
 import pytest
 import torch
+from forked_processes import wait_until
 from forks import become
+from small_sweeps import LONG, results, without_seconds
 
 import reproduction.__main__
 from reproduction.runs import on_ray, sweep
@@ -39,15 +40,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # Python 3.12 has doubts about threads
 ]
 
-TRAINING = {"epochs": 40, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 1600}
-TINY: dict[str, Any] = {
-    "task": "synthetic",
-    "model": {"name": "implicit", "hidden": 4, "layers": 1},
-    "training": TRAINING,
-}
-GRID = {"decision_weight": [0, 0.5], "seed": [0, 1]}
-GOOD = read_sweep({**TINY, "grid": GRID})
-BAD = read_sweep({**TINY, "training": {**TRAINING, "learning_rate": 1e30}})
+TRAINING = {**LONG["training"], "epochs": 40}
+GOOD = read_sweep({**LONG, "training": TRAINING, "grid": {"decision_weight": [0, 0.5], "seed": [0, 1]}})
+BAD = read_sweep({**LONG, "training": {**TRAINING, "learning_rate": 1e30}})
 SWEEP = Sweep((*GOOD.points, *BAD.points))
 SLOWED = """
 import os, time
@@ -72,15 +67,6 @@ def forked(command: Callable[[], int]) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def wait_until(holds: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 300) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        if process is not None and process.poll() is not None:
-            pytest.fail(f"ended with {process.returncode}: {process.communicate()}")
-        time.sleep(0.02)
 
 
 def holders(file: Path) -> list[int]:
@@ -130,17 +116,6 @@ def be_a_cluster() -> int:
 
 
 # Results
-
-
-def table(folder: Path) -> list[dict[str, str]]:
-    with (folder / "table.csv").open(newline="") as file:
-        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
-
-
-def results(folder: Path) -> dict[str, tuple[bytes, ...]]:
-    """Weights and metrics of the runs, by their names."""
-    files = ("weights.safetensors", "metrics.jsonl")
-    return {run.name: tuple((run / file).read_bytes() for file in files) for run in (folder / "runs").iterdir()}
 
 
 def train_here(stacks: Sequence[Stack], folder: Path, execution: Execution) -> dict[str, str]:
@@ -206,7 +181,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
             told_by_the_second = told.read_text().partition(" was lost;")[2].splitlines()[1:]
             driver.send_signal(signal.SIGINT)
             wait_until(lambda: said.read_text().count("\n") > 1, driver)
-            interrupted = table(folder)
+            interrupted = without_seconds(folder)
             slow.unlink()
             output, errors = driver.communicate(timeout=300)
         assert (driver.returncode, output) == (0, "")
@@ -237,7 +212,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
     # the results, and the complaint about the run that fails, are those of a local sweep
     assert failed == train_locally(local).replace(str(local), str(folder))
     assert "not finite in epoch 2 of training" in failed
-    assert table(folder) == table(local)
+    assert without_seconds(folder) == without_seconds(local)
     assert results(folder) == results(local)
     assert not list(folder.glob(".ray-*"))
 
@@ -248,7 +223,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_a_second_ctrl_c_ends_a_ray_of_our_own_at_once(slow: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "sweep.json", tmp_path / "sweep"
-    file.write_text(json.dumps({**TINY, "training": {**TRAINING, "epochs": 100_000}}))
+    file.write_text(json.dumps({**LONG, "training": {**TRAINING, "epochs": 100_000}}))
     words = ["sweep", str(file), "--out", str(folder), "--on", "ray", "--device", "cpu", "--workers", "1"]
     name = next(iter(read_sweep(json.loads(file.read_text())).runs))
     with forked(partial(reproduction.__main__.main, words)) as process:
@@ -295,20 +270,21 @@ def test_stacks_are_as_many_as_the_cluster_has_room_for() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--on", "ray", "--address", "here"], "address must be auto or HOST:PORT, got 'here'"),
-        (["--on", "ray", "--address", "ray://here:1"], "address must be auto or HOST:PORT, got 'ray://here:1'"),
-        (["--on", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at address 127.0.0.1:1: "),
-        (["--address", "auto"], "address is for a sweep --on ray, got 'auto' with --on local"),
+        (["--on", "ray", "--address", "here"], "'here'"),
+        (["--on", "ray", "--address", "ray://here:1"], "'ray://here:1'"),
+        (["--on", "ray", "--address", "127.0.0.1:1"], "127.0.0.1:1"),
+        (["--address", "auto"], "'auto'"),
     ],
 )
 def test_an_address_that_is_none_is_refused(words: list[str], message: str, tmp_path: Path) -> None:
     file = tmp_path / "sweep.json"
-    file.write_text(json.dumps(TINY))
+    file.write_text(json.dumps(LONG))
     command = partial(reproduction.__main__.main, ["sweep", str(file), "--out", str(tmp_path / "sweep"), *words])
     with forked(command) as process:
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, "")
-    assert errors.startswith(f"stakes: {message}")
+    assert errors.startswith("stakes: ")
+    assert message in errors
     assert errors.count("\n") == 1
     assert not (tmp_path / "sweep").exists()
 
@@ -318,7 +294,7 @@ def test_without_ray_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     file = tmp_path / "sweep.json"
-    file.write_text(json.dumps(TINY))
+    file.write_text(json.dumps(LONG))
     assert reproduction.__main__.main(["sweep", str(file), "--out", str(tmp_path / "sweep"), "--on", "ray"]) == 2
-    assert capsys.readouterr().err == "stakes: work on Ray needs Ray: pip install 'stakes[ray]'\n"
+    assert "stakes[ray]" in capsys.readouterr().err
     assert not (tmp_path / "sweep").exists()

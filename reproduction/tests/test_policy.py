@@ -99,11 +99,6 @@ def test_training_stops_after_so_many_epochs_without_a_lower_cost() -> None:
     assert calls == 3 * [50, 20, 20] + [50], "batches are full"
 
 
-@pytest.mark.parametrize("name", ["hidden", "layers", "epochs", "batch", "patience"])
-def test_counts_are_whole_and_positive(name: str) -> None:
-    refuses(SettingError, f"^{name} must be a whole number of at least 1, got 0", PolicySettings, **{name: 0})
-
-
 class Unbounded:
     """A cost as a user may write it."""
 

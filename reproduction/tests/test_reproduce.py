@@ -1,12 +1,10 @@
 """What a reproduction writes, on tiny models."""
 
-import io
 import json
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,6 @@ from reproduction.runs.folder import RunFolder
 from reproduction.study import Study
 from stakes.files import write_json
 from stakes.settings import to_plain
-from stakes.training.progress import StatusLines
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
 WANTED = {
@@ -283,23 +280,6 @@ def test_a_figure_of_which_every_run_failed_is_refused(trained: Path, capsys: py
 # What is told meanwhile
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("quiet", "terminal"), [(False, True), (False, False), (True, True)])
-def test_progress_is_a_line_and_on_a_terminal_a_bar(
-    quiet: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = Terminal() if terminal else io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with StatusLines(quiet).counting("evaluating") as report:
-        report(3, 7)
-    assert stream.getvalue().startswith("evaluating\n") == (not quiet)
-    assert ("3/7" in stream.getvalue()) == (terminal and not quiet)
-
-
 DRIVER = Path(__file__).with_name("interrupted_reproduction.py")
 INTERRUPTED = "stakes: interrupted; everything is saved, and the same command continues from there"
 
@@ -362,11 +342,3 @@ def test_a_damaged_study_is_evaluated_again(tmp_path: Path, monkeypatch: pytest.
     assert loads == 4 * len(damages)
     assert (run_studies([planned], tmp_path, EXECUTION)[planned.key].values("cost", 0.9) == cost).all()
     assert loads == 4 * len(damages), "a study that is whole is taken as it is"
-
-
-def test_a_study_of_other_settings_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    with tiny_studies():
-        (planned,) = Reproduction("synthetic", quick=True).planned()
-        other = replace(planned, grid={**planned.grid, "seed": (0,)})
-        studies = [run_studies([each], tmp_path, EXECUTION)[planned.key] for each in (planned, other, planned)]
-        assert [study.seeds for study in studies] == [2, 1, 2]

@@ -67,12 +67,6 @@ def test_components_make_a_speed(tmp_path: Path, east: str, north: str) -> None:
     assert f"from {east} and {north}" in record.attribution
 
 
-def test_components_of_different_places_are_no_pair(tmp_path: Path) -> None:
-    variables = {name: series(np.ones(48), "m/s") for name in ("u10_berlin", "v10_paris")}
-    with pytest.raises(TableError, match=r"lacks the 10 m wind speed .* u10_berlin, v10_paris"):
-        read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
-
-
 @pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
 @pytest.mark.parametrize(
     ("axis", "single"),
@@ -172,47 +166,34 @@ def test_a_step_that_does_not_divide_the_wanted_one_is_refused(tmp_path: Path) -
         read_wind(path, 6)
 
 
-WIND_FILES: list[tuple[dict[str, Any], str]] = [
-    ({"u10": series(np.ones(48), "m/s")}, r"lacks the 10 m wind speed \(.*\); its time series are u10$"),
-    ({"height": xr.DataArray(3.0)}, "lacks the 10 m wind speed .* are none$"),
-    ({"ws10": series(np.ones(48), "K")}, "variable 'ws10' of '.*' must be in m/s, got units 'K'"),
-    ({"ws10": series(np.ones(48))}, "variable 'ws10' of '.*' has no units attribute, expected 'm s-1'"),
-    ({"ws10": series(np.full(48, np.nan), "m/s")}, "variable 'ws10' of '.*' has no value at any time$"),
-    ({"ws10": series(np.full(48, -999), "m/s")}, "variable 'ws10' of '.*' must not be negative, got -999; a missing"),
-    (
-        {"ws10": xr.DataArray(np.ones((48, 10)), dims=["time", "number"], attrs={"units": "m/s"})},
-        "variable 'ws10' of '.*' must run along time, latitude and longitude alone, got 10 entries along 'number'",
-    ),
-]
-TEMPERATURE_FILES: list[tuple[dict[str, Any], str]] = [
-    ({"skt": series(np.ones(48), "K"), "sp": series(np.ones(48), "Pa")}, "lacks the 2 m temperature t2m; .* skt, sp$"),
-    ({"t2m": series(np.full(48, 280), "Pa")}, "variable 't2m' of '.*' must be in K or degC, got units 'Pa'"),
-    ({"t2m": series(np.full(48, 270))}, "'t2m' of '.*' has no units attribute, expected 'K' or 'degC', .* 270 to 270"),
-    (
-        {"t2m": series(np.full(48, 270), "degC")},
-        r"'t2m' of '.*' must lie in \[-100, 70\] degC by its units 'degC', got",
-    ),
-    ({"t2m": series(np.full(48, 5), "K")}, "'t2m' of '.*' must lie in .* by its units 'K', got -268.15 to -268.15"),
-    ({"t2m": series(np.full(48, np.nan), "K")}, "variable 't2m' of '.*' has no value at any time$"),
-    (
-        {"t2m": xr.DataArray(np.ones((48, 2)), dims=["time", "level"])},
-        "variable 't2m' of '.*' must run along .*, got 2 entries along 'level'",
-    ),
+def along(axis: str, size: int) -> xr.DataArray:
+    return xr.DataArray(np.ones((48, size)), dims=["time", axis], attrs={"units": "m/s"})
+
+
+UNUSABLE: list[tuple[Any, dict[str, Any], str]] = [
+    (read_wind, {"u10": series(np.ones(48), "m/s")}, "u10"),
+    (read_wind, {name: series(np.ones(48), "m/s") for name in ("u10_berlin", "v10_paris")}, "u10_berlin, v10_paris"),
+    (read_wind, {"height": xr.DataArray(3.0)}, "none"),
+    (read_wind, {"ws10": series(np.ones(48), "K")}, "'ws10'.*'K'"),
+    (read_wind, {"ws10": series(np.ones(48))}, "'ws10'"),
+    (read_wind, {"ws10": series(np.full(48, np.nan), "m/s")}, "'ws10'"),
+    (read_wind, {"ws10": series(np.full(48, -999), "m/s")}, "'ws10'.*-999"),
+    (read_wind, {"ws10": along("number", 10)}, "'number'"),
+    (read_temperature, {"skt": series(np.ones(48), "K"), "sp": series(np.ones(48), "Pa")}, "skt, sp"),
+    (read_temperature, {"t2m": series(np.full(48, 280), "Pa")}, "'t2m'.*'Pa'"),
+    (read_temperature, {"t2m": series(np.full(48, 270))}, "'t2m'.*270"),
+    (read_temperature, {"t2m": series(np.full(48, 270), "degC")}, "'t2m'.*'degC'"),
+    (read_temperature, {"t2m": series(np.full(48, 5), "K")}, "'t2m'.*-268.15"),
+    (read_temperature, {"t2m": series(np.full(48, np.nan), "K")}, "'t2m'"),
+    (read_temperature, {"t2m": along("level", 2)}, "'level'"),
 ]
 
 
-@pytest.mark.parametrize(("variables", "message"), WIND_FILES, ids=lambda value: str(value)[:40])
-def test_a_file_without_wind_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
-    path = write(tmp_path / "a.nc", hourly(), variables)
-    with pytest.raises(TableError, match=message):
-        read_wind(path, 6)
-
-
-@pytest.mark.parametrize(("variables", "message"), TEMPERATURE_FILES, ids=lambda value: str(value)[:40])
-def test_a_file_without_temperature_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
-    path = write(tmp_path / "a.nc", hourly(), variables)
-    with pytest.raises(TableError, match=message):
-        read_temperature(path, 6)
+@pytest.mark.parametrize(("read", "variables", "named"), UNUSABLE, ids=lambda value: str(value)[:40])
+def test_a_file_without_wind_or_temperature_is_refused(
+    tmp_path: Path, read: Any, variables: dict[str, Any], named: str
+) -> None:
+    refuses(TableError, named, read, write(tmp_path / "a.nc", hourly(), variables), 6)
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -276,20 +257,20 @@ def test_any_name_for_the_only_column_of_dates(tmp_path: Path) -> None:
 
 
 TABLES = {
-    "no times": ("day,ws10\n1,2\n2,3\n", "has no column of times, expected one that is called time, .* it has"),
-    "numbers for times": ("time,ws10\n1,2\n2,3\n", "column 'time' must hold ISO times"),
-    "twice": ("time,ws10\n2020-01-01,2\n2020-01-01,3\n", "must have each time once"),
-    "same name": ("time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n", "whose names differ in their unit"),
-    "no numbers": ("time,wind\n2020-01-01,strong\n2020-01-02,weak\n", "lacks the 10 m wind speed .* are none"),
-    "no header": ("2020-01-01,2\n2020-01-02,3\n", "has no header"),
-    "empty": ("", "is empty"),
+    "no times": "day,ws10\n1,2\n2,3\n",
+    "numbers for times": "time,ws10\n1,2\n2,3\n",
+    "twice": "time,ws10\n2020-01-01,2\n2020-01-01,3\n",
+    "same name": "time,u10 (m/s),u10 [kn]\n2020-01-01,2,1\n2020-01-02,3,4\n",
+    "no numbers": "time,wind\n2020-01-01,strong\n2020-01-02,weak\n",
+    "no header": "2020-01-01,2\n2020-01-02,3\n",
+    "empty": "",
 }
 
 
-@pytest.mark.parametrize(("text", "message"), TABLES.values(), ids=TABLES)
-def test_tables_that_are_no_series(tmp_path: Path, text: str, message: str) -> None:
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+def test_tables_that_are_no_series(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_text(text)
-    refuses(StakesError, message, read_wind, str(tmp_path / "a.csv"), 6)
+    refuses(StakesError, "a.csv|'time'", read_wind, str(tmp_path / "a.csv"), 6)
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".parquet"])

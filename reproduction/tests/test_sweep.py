@@ -222,14 +222,6 @@ def test_a_damaged_file_of_the_sweep_is_named(name: str, content: str, finished:
         resume_folder(finished, Execution("cpu", quiet=True))
 
 
-@pytest.mark.usefixtures("no_workers")
-@pytest.mark.parametrize("plan", [3, [3], [["a/b"]], [[3]], {"a": 1}, None])
-def test_a_plan_that_is_none_is_refused(plan: Any, finished: Path) -> None:
-    write_json(finished / "plan.json", plan)
-    with pytest.raises(StakesError, match=r"plan\.json must list the runs of each stack"):
-        run_sweep(GRIDDED, finished, ONE)
-
-
 def test_a_damaged_checkpoint_is_reported_and_others_go_on(tmp_path: Path, workers: list[Forked]) -> None:
     points = read_sweep({**TINY, "grid": {"model.hidden": [4, 5]}})
     first, second = (Stack(tmp_path, names) for names in planned(tmp_path, points))
@@ -363,10 +355,3 @@ def test_several_files_are_one_sweep_and_flags_go_on_top_of_each(tmp_path: Path)
 )
 def test_a_flag_is_toml_or_text(text: str, value: Any) -> None:
     assert parse_value(text) == value
-
-
-@pytest.mark.parametrize("content", [None, 3, [3], [{}], [{"axes": {}, "run": 3}], [{"axes": {}, "run": {}}]])
-def test_a_file_that_lists_no_points_is_refused(content: Any, tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", content)
-    with pytest.raises(SettingError):
-        load_sweep(tmp_path)

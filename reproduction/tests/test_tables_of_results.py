@@ -307,13 +307,6 @@ def test_a_study_without_validation_data_is_refused() -> None:
         chosen_weight(bare)
 
 
-def test_a_study_without_weight_0_is_refused() -> None:
-    made = with_validation([1.0] * 4, [1.0] * 4)
-    without = Study(made.forecasts.sel(decision_weight=[0.3, 0.9]), made.cases, made.about)
-    with pytest.raises(StudyError, match=r"against weight 0, this study has the weights \[0.3, 0.9\]"):
-        chosen_weight(without)
-
-
 def test_a_weight_of_which_every_run_failed_is_not_chosen() -> None:
     made = with_validation(cost=[1.0, 0.9, 0.8, 0.7], energy_score=[10.0, 10.05, 10.09, 10.2])
     for weight, chosen in ((0.6, 0.3), (0.0, 0.0)):

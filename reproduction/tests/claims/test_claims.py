@@ -15,7 +15,6 @@ from reproduction.claims.claim import (
     Check,
     Expected,
     Judgement,
-    does_not_fall,
     exact,
     falls,
     gap_change,
@@ -24,9 +23,7 @@ from reproduction.claims.claim import (
     never_rises,
     remark,
     required_parameter,
-    rises,
     smallest_and_largest,
-    stays,
 )
 from reproduction.claims.judging import all_claims, claims_record, judge_claims
 from reproduction.claims_part import Verdict
@@ -112,19 +109,6 @@ def of_values(mean: float, deviation: float, count: int = 60) -> Sampled:
     return Resampling(count).mean(values[None, None])
 
 
-def test_how_a_check_reads() -> None:
-    effect = of_values(-10.0, 7.665)
-    assert str(falls("cost", effect, paper=-18.0)) == "cost: -10 [-12, -8] %; paper -18 %"
-    assert str(remark(rises("mass", exact(nan), ""))) == "mass: not measurable (beside the claim)"
-    expectations = [
-        falls("x", effect),
-        rises("x", effect, above=10.0),
-        stays("x", effect, 2.0),
-        does_not_fall("x", effect),
-    ]
-    assert [check.expectation for check in expectations] == ["below 0", "above 10", "within ±2", "not below 0"]
-
-
 def test_the_step_that_goes_the_other_way() -> None:
     path = {weight: of_values(mean, weight) for weight, mean in ((0.0, 0.0), (0.5, -3.0), (0.9, -1.0))}
     assert never_rises("x", path).what == "x, step from weight 0.5 to 0.9"
@@ -193,12 +177,3 @@ def test_checks_before_a_missing_part_are_kept() -> None:
     (judgement,) = CLAIMS["F1"].judgements(Studies({StudyKey("frost", "implicit"): one}))
     assert judgement.checks
     assert "not 0.3" in judgement.note
-
-
-def test_a_study_of_one_penalty_says_nothing_of_growth() -> None:
-    study = made_studies("wind").find("wind", "diffusion")
-    one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
-    (judgement,) = CLAIMS["W7"].judgements(Studies({StudyKey("wind", "diffusion"): one}))
-    assert judgement.checks
-    assert not judgement.note
-    assert not any("less λ" in check.what for check in judgement.checks)

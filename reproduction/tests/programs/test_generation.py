@@ -20,7 +20,6 @@ from reproduction.programs.point_networks import POINT_NETWORKS
 from reproduction.programs.problem import chronological_cases
 from stakes.actions.solve import optimal_action
 from stakes.data.case_table import CaseTable
-from stakes.errors import TableError
 
 
 def test_a_ramp_that_binds() -> None:
@@ -104,15 +103,3 @@ def test_summer_time_over_years() -> None:
     local = pd.DatetimeIndex(days).tz_localize("America/New_York")
     expected = np.array([bool(moment.dst()) for moment in local])
     np.testing.assert_array_equal(summer_time(days), expected)
-
-
-def test_tables_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=LOAD_TABLE):
-        load_days(str(tmp_path))
-    table = made_loads(tmp_path)
-    table.drop(columns="temp").to_csv(tmp_path / LOAD_TABLE, index=False, compression="gzip")
-    with pytest.raises(TableError, match="must have the column temp"):
-        load_days(str(tmp_path))
-    table.iloc[:20].to_csv(tmp_path / LOAD_TABLE, index=False, compression="gzip")
-    with pytest.raises(TableError, match="must have days of at least 23 hours, got none"):
-        load_days(str(tmp_path))

@@ -1,17 +1,25 @@
 """Problems and how much is done about them."""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from small_programs import EFFORT, known, shifted, small_plan, small_problem
+from made_days import made_markets, made_prices, made_wind
+from refusals import refuses
+from small_programs import EFFORT, known, made_loads, shifted, small_plan, small_problem
 from torch import Tensor
 
 import stakes
+from reproduction.programs.battery import PRICE_TABLE, price_days
+from reproduction.programs.generation import LOAD_TABLE, load_days
+from reproduction.programs.market_battery import MARKET_TABLE, market_days
 from reproduction.programs.problem import (
     Actions,
     Candidates,
@@ -24,8 +32,10 @@ from reproduction.programs.problem import (
 )
 from reproduction.programs.report import build_programs_report, chosen_candidates, compared, problem_figure
 from reproduction.programs.run import judge, read_results, run_problem
+from reproduction.programs.wind_battery import wind_days
+from reproduction.tables import GEFCOM_WIND
 from stakes.data.case_table import CaseTable
-from stakes.errors import CheckpointError, SettingError, StakesError
+from stakes.errors import CheckpointError, SettingError, StakesError, TableError
 from stakes.evaluation.intervals import paired_difference
 from stakes.programs.schedules import ScheduleCost
 from stakes.reports.page import render
@@ -146,8 +156,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
     run_problem(plan, problem, tmp_path, EFFORT)
     file = tmp_path / "kept" / "small" / "shifted-1.npz"
     file.write_bytes(file.read_bytes()[:-30])
-    with pytest.raises(CheckpointError, match="holds no results"):
-        read_results(file)
+    refuses(CheckpointError, "", read_results, file)
     run_problem(plan, problem, tmp_path, EFFORT)
     assert set(read_results(file)) == {(name, part) for name in ("near", "far") for part in ("validation", "test")}
 
@@ -179,6 +188,27 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert rows["near"]["gap"][0] == pytest.approx(gap.mean())
     assert about["pairs"][0]["cost"][0] == pytest.approx(-expected.mean)
     assert rows["near"]["certified"] == 1.0
+
+
+READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], Callable[[str], object], slice]] = {
+    LOAD_TABLE: (made_loads, load_days, slice(20, None)),  # no day of so many hours is left
+    PRICE_TABLE: (made_prices, price_days, slice(50, 51)),
+    MARKET_TABLE: (made_markets, market_days, slice(50, 51)),
+    GEFCOM_WIND: (made_wind, wind_days, slice(3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_tables_without_a_column_or_whole_days_are_refused(name: str, tmp_path: Path) -> None:
+    make, read, hours = READERS[name]
+    table = make(tmp_path)
+    lost = table.columns[-1]
+    broken = {lost: table.drop(columns=lost), "days": table.drop(index=table.index[hours])}
+    for named, each in broken.items():
+        each.to_csv(tmp_path / name, index=False, compression="gzip")
+        refuses(TableError, named, read, str(tmp_path))
+    (tmp_path / name).unlink()
+    refuses(TableError, re.escape(name), read, str(tmp_path))
 
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")

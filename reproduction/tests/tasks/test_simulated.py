@@ -1,10 +1,8 @@
-import pytest
 import torch
 
 from reproduction.tasks.portfolio import SimulatedPortfolio
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes import optimal_action
-from stakes.errors import SettingError
 
 
 def test_synthetic_mode_weight_is_the_share_of_the_second_mode() -> None:
@@ -60,23 +58,6 @@ def test_portfolio_true_action_is_close_with_few_members() -> None:
     few, many = task.truth(features), task.truth(features, members=5_000)
     torch.testing.assert_close(few.action, many.action, atol=0.005, rtol=0)
     assert many.regret(few.action).max() < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("task", "settings", "message"),
-    [
-        (SyntheticTask, {"frequency": 0.0}, "frequency must be positive"),
-        (SyntheticTask, {"data_seed": -1}, "data_seed must be a whole number of at least 0, got -1"),
-        (SyntheticTask, {"data_seed": 0.5}, "data_seed must be a whole number"),
-        (SimulatedPortfolio, {"sites": 0}, "sites must be a whole number of at least 1, got 0"),
-        (SimulatedPortfolio, {"correlation": 1.5}, r"correlation must lie in \[0, 1\], got 1.5"),
-        (SimulatedPortfolio, {"sites_seed": "a"}, "sites_seed must be a whole number"),
-        (SimulatedPortfolio, {"penalty": -5.0}, "penalty must be positive"),
-    ],
-)
-def test_settings_are_checked(task: type, settings: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        task(**settings)
 
 
 def test_portfolio_sites_share_the_stated_correlation() -> None:
