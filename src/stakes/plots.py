@@ -634,7 +634,7 @@ def _draw_saved(curve: ValueCurve, axes: Axes) -> None:
     band(axes, curve.values, many * curve.saved_low, many * curve.saved_high, COLOURS["orange"])
     for low, high in curve.worth_buying:
         axes.axvspan(low, high, color=COLOURS["green"], alpha=0.08, linewidth=0)
-    axes.set(ylabel=axis_label(f"saved a {each}", curve.unit))
+    axes.set(ylabel=axis_label(f"saved per {each}", curve.unit))
 
 
 def _is_geometric(values: Floats) -> bool:

@@ -513,7 +513,7 @@ def test_a_fit_of_python_is_saved_and_every_command_goes_on_from_it(tmp_path: Pa
     page = tmp_path / "bread.html"
     assert main(["report", folder]) == 0
     assert main(["report", folder, "--series", "s3/bread", "--out", str(page)]) == 0
-    assert "Decisions for s3/bread" in page.read_text()
+    assert "Decisions for the series s3/bread" in page.read_text()
     orders = tmp_path / "orders"
     assert main(["decide", folder, str(tmp_path / "sales.parquet"), "--last", "--out", str(orders)]) == 0
     np.testing.assert_allclose(pd.read_parquet(orders)["action"], fitted.decide(table, last=True)["action"])

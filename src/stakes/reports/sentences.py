@@ -73,20 +73,24 @@ def _rival(comparison: Comparison, policy: Policy | None) -> list[Rival]:
 
 def headline(comparison: Comparison) -> str:
     """What to do, and what that saves against the rivals."""
-    who, every = comparison.selected.name, rivals(comparison)
-    losses = [rival for rival in (*every, *_simpler_rival(comparison)) if rival.change.low > 0]
+    selection = comparison.selection
+    alone = selection is not None and selection.selected is selection.candidates[0]
+    every = [*rivals(comparison), *_simpler_rival(comparison)]
+    return advice(comparison.selected.name, every, comparison.unit, alone)
+
+
+def advice(who: str, every: Sequence[Rival], unit: str, alone: bool = False) -> str:
+    """Whether to follow a forecast that was compared with rivals; `alone` where every other candidate was left."""
+    losses = [rival for rival in every if rival.change.low > 0]
     if losses:
         worst = max(losses, key=lambda rival: rival.change.mean)
-        less, interval = _sizes(worst.change, comparison.unit)
+        less, interval = _sizes(worst.change, unit)
         return f"Do not follow {who} yet: {worst.words} costs {less} less per case {interval}."
     gains = [rival for rival in every if rival.change.high < 0]
-    selection = comparison.selection
-    if selection is not None and selection.selected is selection.candidates[0]:
+    if alone:
         told = f"Keep {who}: no other candidate is expected to cost less."
-        return told + (f" It saves {_savings(gains, comparison.unit)}." if gains else "")
-    if gains:
-        return f"Follow {who}: it saves {_savings(gains, comparison.unit)}."
-    return f"No significant gain from {who}."
+        return told + (f" It saves {_savings(gains, unit)}." if gains else "")
+    return f"Follow {who}: it saves {_savings(gains, unit)}." if gains else f"No significant gain from {who}."
 
 
 def _simpler_rival(comparison: Comparison) -> list[Rival]:
@@ -482,7 +486,9 @@ def _value_words(value: ParameterValue) -> str:
         return "/".join(map(_value_words, value))
     if isinstance(value, ParameterRange):
         return f"{number_text(value.low, 6)} to {number_text(value.high, 6)}"
-    return value if isinstance(value, str) else number_text(value, 6)
+    if isinstance(value, str):
+        return f"from the column {value[1:]}" if value.startswith("@") else value
+    return number_text(value, 6)
 
 
 def difference_text(change: Difference, unit: str = "", *, signed: bool = True) -> str:

@@ -12,13 +12,13 @@ from stakes.plots import plot_regret, plot_value
 from stakes.reports.drawing import panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.sentences import cost_words
-from stakes.text import count_text, number_text
+from stakes.text import count_text, interval_text, number_text
 
 _ROWS = 12  # of the table
 _MOST_DRAWN = 24  # side by side, as many as a day has hours
 _ABOUT = (
     "Value 1 is perfect foresight, the best action for each outcome, and value 0 the best constant action. A forecast "
-    "below 0 is worse than none for that cost. Bands hold at all values at once."
+    "below 0 is worse than none for that cost. Bands are 95 % and hold for all values at once."
 )
 
 
@@ -30,7 +30,7 @@ def value_report(
     return Report(
         title=f"What {first} is worth against {rival}",
         subtitle=f"Cost: {cost_words(spec)}. Judged on {count_text(curve.cases, 'case')}.",
-        headline=curve.sentence,
+        headline=f"{curve.sentence[:1].upper()}{curve.sentence[1:]}",
         summary=(_ABOUT,),
         sections=(
             Section("value", "Value for every cost", (), (value_figure(curve),), (value_table(curve),)),
@@ -79,8 +79,7 @@ def value_figure(curve: ValueCurve) -> Figure:
     ]
     caption = (
         f"First: value over {curve.parameter}, from climatology (0) to perfect foresight (1). Second: what "
-        f"{curve.forecasts[0]} saves against {curve.rival}; green where that is proven. Bands are 95 %, at all values "
-        "at once."
+        f"{curve.forecasts[0]} saves against {curve.rival}; green where that is proven. Bands are 95 %."
     )
     settings = {"parameter": curve.parameter, "cases": curve.cases, "block": curve.block}
     return Figure("value", f"Value over {curve.parameter}", caption, panels, settings)
@@ -93,14 +92,14 @@ def value_table(curve: ValueCurve) -> Table:
     for place in np.unique(np.linspace(0, len(curve.values) - 1, _ROWS).round().astype(int)):
         saved = Difference(*(float(many * part[place]) for part in (curve.saved, curve.saved_low, curve.saved_high)))
         worth = [
-            ShownCell.interval(float(value[place]), float(low[place]), float(high[place]), 2)
+            ShownCell(interval_text(float(value[place]), float(low[place]), float(high[place]), 2), float(value[place]))
             for value, low, high in zip(curve.value, curve.value_low, curve.value_high, strict=True)
         ]
         parameter = ShownCell(number_text(float(curve.values[place]), 3), float(curve.values[place]))
         rows.append((parameter, ShownCell.interval(*saved), *worth))
     columns = (
         Column(curve.parameter),
-        Column(f"saved a {each}", curve.unit, f"by {curve.forecasts[0]} against {curve.rival}"),
+        Column(f"saved per {each}", curve.unit, f"by {curve.forecasts[0]} against {curve.rival}"),
         *(Column(f"value of {name}", "", "0 climatology, 1 perfect foresight") for name in curve.forecasts),
     )
-    return Table("value", "Value and what it saves", columns, tuple(rows), f"{_ABOUT} Bold where they exclude zero.")
+    return Table("value", "Value and what it saves", columns, tuple(rows), "Savings in bold are proven.")
