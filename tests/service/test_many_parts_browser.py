@@ -50,7 +50,7 @@ def page(chrome: webdriver.Chrome, folder: Path) -> Iterator[webdriver.Chrome]:
 
 
 def test_sixty_names_are_counted_and_unfold(page: webdriver.Chrome) -> None:
-    assert shown(page, "h1") == ["Decisions about 60 targets"]
+    assert shown(page, "h1") == ["Decisions on 60 targets"]
     names = page.find_element(By.CSS_SELECTOR, "#targets ul")
     assert not names.is_displayed()
     page.find_element(By.CSS_SELECTOR, "#targets summary").send_keys(Keys.ENTER)

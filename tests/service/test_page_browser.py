@@ -57,7 +57,7 @@ def marks(browser: webdriver.Chrome) -> list[str]:
 
 def outcome(browser: webdriver.Chrome) -> str:
     """What came, as the key of the first chart tells it."""
-    return key(browser, ".chart .key").get("what came", "")
+    return key(browser, ".chart .key").get("outcome", "")
 
 
 def hosts(browser: webdriver.Chrome) -> set[str]:
@@ -282,7 +282,7 @@ def test_a_forecast_that_is_typed_is_corrected(chrome: webdriver.Chrome, recalib
         wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
         titles = [text(chrome, f".forecast:nth-child({place}) h3") for place in (1, 2)]
         assert titles[0].startswith("Corrected (")
-        assert titles[1] == "As it came"
+        assert titles[1] == "Raw"
         actions = [float(text(chrome, f".forecast:nth-child({place}) .answers dd")) for place in (1, 2)]
         assert actions[0] > actions[1] == 9.5
         assert text(chrome, "#trouble") == ""
@@ -291,4 +291,4 @@ def test_a_forecast_that_is_typed_is_corrected(chrome: webdriver.Chrome, recalib
         chrome.execute_script("state.model.targets = ['north', 'south']; showAbout()")
         for hidden in ("#section-case", "#link-case", "#section-decision", "#link-decision"):
             assert not one(chrome, hidden).is_displayed()
-        assert text(chrome, "#untyped").startswith("A forecast of several targets at once is too much to type here")
+        assert text(chrome, "#untyped").startswith("A forecast of several targets")

@@ -446,7 +446,7 @@ class CaseAnswer(BaseModel):
 
     label: str = Field(description="its time, or its row")
     features: dict[str, float] = Field(description="by column")
-    outcome: dict[str, float] = Field(description="what came, by target")
+    outcome: dict[str, float] = Field(description="what happened, by target")
     total: float = Field(description="what the decision is about: the outcome, or all of them as the cost sees them")
 
 
@@ -472,7 +472,7 @@ class Fault(BaseModel):
     """What is wrong with a request."""
 
     field: str = Field(description="the field that the message is about, dotted; empty where there is none")
-    message: str = Field(description="what came, and what is expected")
+    message: str = Field(description="what was given, and what is expected")
 
 
 class ErrorAnswer(BaseModel):

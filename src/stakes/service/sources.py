@@ -38,7 +38,7 @@ from stakes.service.cost import PricedCost
 from stakes.service.schemas import RequestError, naming_field
 from stakes.service.server import ServiceSettings
 from stakes.settings import shown
-from stakes.text import number_text
+from stakes.text import count_text, number_text
 from stakes.workflows.decide import decidable_rows
 
 Floats = NDArray[np.float64]
@@ -182,15 +182,19 @@ def _member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outc
     require_rows("members", len(rows), settings)
     count = len(rows[0])
     if count > settings.max_members:
-        raise RequestError("members", f"members must be at most {settings.max_members} a row, got {count}")
+        raise RequestError("members", f"a row may have at most {settings.max_members} members, got {count}")
     members = np.empty((len(rows), count, outcomes))
     for place, row in enumerate(rows):
         if len(row) != count:
-            raise RequestError(f"members.{place}", f"rows must have as many members each, got {count} and {len(row)}")
+            raise RequestError(
+                f"members.{place}", f"all rows must have the same number of members, got {count} and {len(row)}"
+            )
         widths = {len(member) if isinstance(member, list) else 1 for member in row}
         if widths != {outcomes}:
             came = next(iter(widths - {outcomes}))
-            raise RequestError(f"members.{place}", f"members must have {outcomes} outcomes each, got {came}")
+            raise RequestError(
+                f"members.{place}", f"each member must have {count_text(outcomes, 'outcome')}, got {came}"
+            )
         members[place] = np.asarray(row).reshape(count, outcomes)
     return members
 
@@ -217,14 +221,16 @@ def posted_members(
 
 def _require_level_each(levels: Sequence[float], count: int) -> None:
     if len(levels) != count:
-        raise RequestError("member_levels", f"there must be a level for each of {count}, got {len(levels)}")
+        raise RequestError(
+            "member_levels", f"member_levels must have a level for each of {count} quantiles, got {len(levels)}"
+        )
 
 
 def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
     """A note where members ascend in every row, which is hardly by chance."""
     if not ascend_like_quantiles(array):
         return ()
-    return ("the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels",)
+    return ("the members of every row ascend as quantiles do; if they are quantiles, give their member_levels",)
 
 
 # Fits
@@ -295,15 +301,17 @@ class FitSource(ForecastSource):
 
     def require_asked(self, request: schemas.RowsRequest | schemas.CaseRequest) -> None:
         if (request.features is None) == (request.members is None):
-            came = "none" if request.features is None else "both"
-            raise RequestError("features", f"a request has either features or members, got {came}")
+            came = "neither" if request.features is None else "both"
+            raise RequestError("features", f"a request must have either features or members, got {came}")
         if request.known is not None:
-            raise RequestError("known", "known is for recalibrated forecasts only; a fit decides from members as given")
+            raise RequestError("known", "known is for recalibrated forecasts only: a fit takes members as they are")
 
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         if (posted := self._posted(request, request.members, priced)) is not None:
             if request.member_count is not None:
-                raise RequestError("member_count", "member_count is for features only; members are as many as are sent")
+                raise RequestError(
+                    "member_count", "member_count is for features only: the number of members sent is taken as it is"
+                )
             return posted
         forecast = self._named(request.forecast)
         return self._drawn(forecast, request.features or [], request.member_count, forecast.seen(priced))
@@ -348,7 +356,8 @@ class FitSource(ForecastSource):
         count = self._count(forecast, request.member_count)
         if request.with_members and rows * count * len(self.targets) > _MOST_NUMBERS:
             raise RequestError(
-                "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
+                "with_members",
+                f"at most {_MOST_NUMBERS} members can be returned at once; ask for fewer rows or members",
             )
         if forecast.depends_on is None and request.cost:
             raise RequestError("cost", f"the forecast {forecast.name} does not depend on the cost; leave it out")
@@ -432,7 +441,7 @@ class FitSource(ForecastSource):
         if rows is not None:
             return posted_members(rows, request.member_levels, priced.cost, self.settings, len(self.targets))
         if request.member_levels is not None:
-            raise RequestError("member_levels", "member_levels must be left out without members")
+            raise RequestError("member_levels", "member_levels needs members")
         return None
 
     def _drawn(self, forecast: ServedForecast, rows: Sequence[Any], asked: int | None, parameter: Any) -> Drawn:
@@ -441,7 +450,7 @@ class FitSource(ForecastSource):
         features = np.array([_feature_row(row, self._features, f"features.{one}") for one, row in enumerate(rows)])
         members = forecast.sample(features, count, parameter)
         with naming_field("features"):
-            beside = forecast.forecast.outside(features)
+            beside = forecast.forecast.outside(as_tensor(features, "features").numpy())
         notes = *forecast.warnings, *outside_notes(beside)
         return Drawn(forecast.name, count, members, notes=notes, beside=beside)
 
@@ -461,10 +470,10 @@ class FitSource(ForecastSource):
 _SEEN: dict[bool | None, str] = {
     None: "",
     True: (
-        "The forecast shown here was trained on these cases after its test. Its decisions may look better than "
-        "those of the test, whose figures are of a forecast that had not seen these cases."
+        "After its test the forecast was trained on these cases, too, so its decisions here may look better than they "
+        "did in the test."
     ),
-    False: "The forecast shown here has not seen these cases: its decisions are those of the test.",
+    False: "The forecast has not been trained on these cases: its decisions are those of the test.",
 }
 
 
@@ -543,7 +552,7 @@ class RecalibrationSource(ForecastSource):
     def rows(self, request: schemas.RowsRequest, priced: PricedCost) -> Drawn:
         if request.member_count is not None:
             raise RequestError(
-                "member_count", "member_count must be left out: a correction keeps the number of members"
+                "member_count", "member_count must be left out: a correction does not change the number of members"
             )
         given = self._posted(request.members or [], request.member_levels, request.known)
         return self._drawn(given, request.forecast)
@@ -653,7 +662,7 @@ class RecalibrationSource(ForecastSource):
 
     def _title(self, name: str) -> str:
         candidate = candidate_title(self.opened.selection.selected.name)
-        return "As it came" if name == _RAW else f"Corrected ({candidate})"
+        return "Raw" if name == _RAW else f"Corrected ({candidate})"
 
 
 def _open_recalibration(folder: Path, cost: CostSpec | None, settings: ServiceSettings) -> RecalibrationSource:

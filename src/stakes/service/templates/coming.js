@@ -1,4 +1,4 @@
-// Coming decisions: a table that is sent.
+// New decisions, for the rows of a table that is sent.
 
 /** Text in whatever encoding files have: by its mark, else UTF-8, else that of Windows. */
 function decoded(bytes) {

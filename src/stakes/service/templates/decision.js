@@ -20,9 +20,9 @@ function panel() {
 }
 
 function trainedHow(name, forecasts) {
-  if (state.model.corrects) return name === "raw" ? "The forecast as it is typed" : "The forecast corrected by past errors";
+  if (state.model.corrects) return name === "raw" ? "As typed" : "Corrected by past errors";
   const weight = forecasts.find((each) => each.name === name).decision_weight;
-  return weight ? "Trained to be accurate and to make cheap decisions" : "Trained to be accurate alone";
+  return weight ? "Trained for accuracy and cheap decisions" : "Trained for accuracy only";
 }
 
 /** What every kind of decision tells above its charts. */
@@ -59,12 +59,12 @@ function showForecast(article, curve, ranges) {
   ];
   showAnswers(article, curve, facts, "this is the best of several hundred actions that were looked at; a better one may exist.");
   const best = { name: "best action", kind: "ink", x: action };
-  const outcome = state.outcome === null ? [] : [{ name: "what came", kind: "orange dashed", x: state.outcome }];
-  density.firstChild.textContent = `Forecast of ${targetsText(targets)}${targets.length > 1 ? " taken together" : ""}${inUnit(unit)}, as a density`;
+  const outcome = state.outcome === null ? [] : [{ name: "outcome", kind: "orange dashed", x: state.outcome }];
+  density.firstChild.textContent = `Forecast of ${targetsText(targets)}${targets.length > 1 ? " together" : ""}${inUnit(unit)}, density`;
   drawChart(density.lastChild, {
     label: `Density of the forecast; the middle is ${middle}, 80 % lie between ${low} and ${high}`,
     x: "value", xs: curve.outcomes, range: ranges.density, hidesHeights: true, height: 170, together: "outcomes",
-    lines: [{ name: "chance of less", kind: "blue filled", filled: true, values: curve.density, texts: chancesOfLess(curve.density) }],
+    lines: [{ name: "probability of less", kind: "blue filled", filled: true, values: curve.density, texts: chancesOfLess(curve.density) }],
     marks: [...(cost.action_is_outcome ? [best] : []), ...outcome],
   });
   costs.firstChild.textContent = `Expected cost${inUnit(cost.unit)} over the action${inUnit(cost.action_unit)}`;
@@ -102,7 +102,7 @@ function showParts(article, told, range) {
     ["Limits that bind, and what one unit more saves", binding.slice(0, 3).map(limit).join("; ") + more || "none"],
   ];
   showAnswers(article, told, facts, "the search for the best action did not end. Do not use it.");
-  const seen = state.outcome ? [{ name: "what came", kind: "orange dashed", values: targets.map((name) => state.outcome[name]) }] : [];
+  const seen = state.outcome ? [{ name: "outcome", kind: "orange dashed", values: targets.map((name) => state.outcome[name]) }] : [];
   const { names, lines } = plannedLines(parts, targets, action);
   const limits = binding.map((each) => ({ text: limit(each), line: Math.floor(each.parts[0] / names.length), parts: each.parts.map((part) => part % names.length) }));
   const steps = (of) => ({ steps: true, x: "part", xs: of.map((_, place) => place), names: of, together: of === parts ? "actions" : "parts" });

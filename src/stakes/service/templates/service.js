@@ -86,19 +86,20 @@ function typedForecast() {
 
 function showTyping() {
   const { form, member_levels: levels, known, features } = state.model.corrects;
-  const what = { members: "Members, with commas between them", points: "The forecast", quantiles: `Quantiles at ${levels?.join(", ")}, with commas between them` }[form];
+  const what = { members: "Members, separated by commas", points: "Forecast, one number", quantiles: `Quantiles at ${levels?.join(", ")}, separated by commas` }[form];
   const field = (name, label, input) => {
     Object.assign(input, { name });
     input.dataset.field = name === "members" ? "members" : "known";
     input.addEventListener("input", update);
     return element("label", { className: name === "members" ? "field wide" : "field" }, element("span", { textContent: label }), input);
   };
-  const labels = { time: "Time of the outcome, UTC, as 2020-02-01T13:00", lead: "Hours ahead", site: "Site" };
+  const labels = { time: "Time of the outcome in UTC", lead: "Hours ahead", site: "Site" };
   by("features").replaceChildren(
     field("members", what, element("textarea", { rows: 3, required: true })),
     ...known.map((name) => field(name, labels[name], element("input", { type: "text" }))),
     ...features.map((name) => field(name, name, element("input", { type: "number", step: "any" }))),
   );
+  for (const time of by("features").querySelectorAll("[name=time]")) time.placeholder = "2026-01-31T12:00";
   by("typed").firstElementChild.textContent = "Type a forecast";
   by("typed").open = true;
   by("cases").hidden = true;
@@ -182,10 +183,10 @@ function folded(summary, names) {
 function showAbout() {
   const { cost, features, targets, forecasts, bundles, version } = state.model;
   const others = forecasts.filter(({ name }) => name !== "chosen");
-  by("title").textContent = `Decisions about ${targetsText(targets)}`;
+  by("title").textContent = `Decisions on ${targetsText(targets)}`;
   by("targets").replaceChildren(...(targets.length > MOST_NAMED ? [folded(`The ${targetsText(targets)}`, targets)] : []));
   document.title = `${by("title").textContent} · stakes`;
-  by("subtitle").textContent = `The best action for each case, and how it moves with what a decision costs (${cost.text.split(":")[0].replaceAll("_", " ")}).`;
+  by("subtitle").textContent = `The best action for each case, and how it changes with the cost (${cost.text.split(":")[0].replaceAll("_", " ")}).`;
   by("other").replaceChildren(...others.map(({ name, title }) => element("option", { value: name, textContent: title })));
   for (const id of ["comparing", "other"]) by(id).hidden = !others.length;
   by("compare").checked = others.length > 0;
@@ -197,23 +198,24 @@ function showAbout() {
   const columns = state.model.table_columns;
   by("columns").replaceChildren(columns.length > MOST_LISTED ? folded(`Its ${countText(columns.length, "column")}, in any order`, columns) : `Its columns, in any order: ${columns.join(", ")}.`);
   by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
-  by("warnings").textContent = forecasts.find(({ name }) => name === "chosen").warnings.map((each) => `${each}.`).join(" ");
+  const warned = forecasts.find(({ name }) => name === "chosen").warnings.map((each) => `${each}.`).join(" ");
+  by("warnings").replaceChildren(...warned.split("`").map((text, place) => (place % 2 ? element("code", { textContent: text }) : text)));
   by("warnings").hidden = !by("warnings").textContent;
   const names = features.map(({ name }) => name);
-  const told = [...(names.length ? [["Features", names.length > MOST_LISTED ? folded(countText(names.length, "feature"), names) : names.join(", ")]] : []), ["Cost of the fit", cost.text]];
+  const told = [...(names.length ? [["Features", names.length > MOST_LISTED ? folded(countText(names.length, "feature"), names) : names.join(", ")]] : []), ["Cost", cost.text]];
   told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => (count ? `${title}, ${countText(count, "member")}` : title)).join("; ")]);
   for (const bundle of bundles) {
     const paid = bundle.metrics.cost?.value;
     const parts = [bundle.reason, bundle.data && `${bundle.data.file}, ${countText(bundle.data.rows, "row")}.`, paid != null && `Mean cost on the test cases ${withUnit(paid, cost.unit)}.`];
     told.push([bundle.name, [...parts, `Made ${bundle.created.slice(0, 16).replace("T", " ")} UTC by stakes ${bundle.versions.stakes}.`].filter(Boolean).join(" ")]);
   }
-  by("about").replaceChildren(...[...told, ["Service", `stakes ${version}; openapi.json describes what programs can ask`]].map(([name, value]) => fact(name, value)));
+  by("about").replaceChildren(...[...told, ["Service", `stakes ${version}; openapi.json describes its requests`]].map(([name, value]) => fact(name, value)));
 }
 
 async function start() {
   by("subtitle").textContent = "Loading.";
   state.model = await ask("v1/model");
-  if (!state.model && by("sign-in").hidden) by("subtitle").textContent = "Nothing to show; load the page again when the service is there.";
+  if (!state.model && by("sign-in").hidden) by("subtitle").textContent = "The service does not answer. Reload the page once it runs again.";
   if (!state.model) return;
   const kept = await ask("v1/cases");
   state.cases = kept?.cases ?? [];
