@@ -298,6 +298,14 @@ def test_numpy_in_a_function_is_refused_in_plain_words(function: Callable[..., T
             solve(cost_function(function, 0.0, 1.0, parts=parts), samples)
 
 
+@pytest.mark.parametrize("function", [max, lambda a, y: 3 * (y - a) if y > a else a - y])
+def test_a_branch_in_a_function_is_refused_in_plain_words(function: Callable[..., Tensor]) -> None:
+    samples = torch.rand(4, 10, 1, generator=torch.Generator().manual_seed(0))
+    for solve in (solve_action, optimal_action):
+        with pytest.raises(CostError, match="branches on the values"):
+            solve(cost_function(function, 0.0, 1.0), samples)
+
+
 MEMBERS = torch.tensor([[[1.0], [2.0], [6.0]]], dtype=torch.float64)
 
 

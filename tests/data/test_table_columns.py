@@ -114,8 +114,8 @@ def test_columns_that_hold_no_numbers() -> None:
 
 
 TIMES: dict[str, tuple[list[object], str]] = {
-    "day or month first": (["01.02.2020", "02.02.2020"], "got '01.02.2020' in data row 1, where it is not"),
-    "slashes": (["2020-01-01", "1/2/2020"], "got '1/2/2020' in data row 2, where it is not certain which is the day"),
+    "day or month first": (["01.02.2020", "02.02.2020"], "got '01.02.2020' in data row 1; write the year"),
+    "slashes": (["2020-01-01", "1/2/2020"], "got '1/2/2020' in data row 2"),
     "no date": (["2020-01-01", "soon"], "must hold ISO times such as 2020-02-01 13:00, got 'soon' in data row 2"),
     "now": (["now", "2020-01-01"], "got 'now' in data row 1"),
     "no such day": (["2020-01-01", "2020-02-30"], "got '2020-02-30' in data row 2"),

@@ -402,6 +402,11 @@ def test_columns_and_outcomes_that_never_change() -> None:
         ({"block": 0}, "block"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"device": "abacus"}, "device"),
+        pytest.param(
+            {"device": "cuda"},
+            "device",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has a CUDA device"),
+        ),
     ],
 )
 def test_settings_out_of_range(settings: dict[str, object], field: str) -> None:

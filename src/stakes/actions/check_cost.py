@@ -76,8 +76,8 @@ class GradientMass:
         _, start, end = min(each for each in ranges if sum(gradient[each[1] : each[2]]) >= _MUCH - 1e-9)
         low, high = (number_text(edges[place], 3) for place in (start, end))
         return (
-            f"The gradient acts on members from {low} to {high}: there are {sum(gradient[start:end]):.0%} of it and "
-            f"{sum(members[start:end]):.0%} of the members."
+            f"Members from {low} to {high}, {sum(members[start:end]):.0%} of all, get "
+            f"{sum(gradient[start:end]):.0%} of the gradient."
         )
 
     @property
@@ -139,7 +139,7 @@ class CostCheck(_Check):
         least_curvature: Smallest H at an interior solution; NaN if there are none.
         derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
             corners left out.
-        kinked: Share of the compared sets that were left out because the action turns a corner there.
+        kinked: Share of the compared sets that were left out because the action has a kink there.
         closed_form: Whether the cost states its best action for these members.
         gradient_mass: Where the members lie, and where the gradient acts.
         certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
@@ -200,7 +200,7 @@ class CostCheck(_Check):
         agree = "differ from finite differences by" if self.derivatives_differ else "agree with finite differences to"
         lines.append(
             f"Derivatives {agree} {self.derivative_error:.1e}; {self.kinked:.1%} of the sets were left out, because "
-            "their action turns a corner."
+            "their action has a kink."
         )
         return "\n".join([*lines, self.gradient_mass.sentence, "", *self.gradient_mass.rows])
 

@@ -331,8 +331,17 @@ def states_convexity(cost: Cost) -> bool:
     return convex and issubclass(stating, calling)
 
 
-def refuse_numpy(error: Exception, name: str = "the function of the cost") -> None:
-    """Raise in plain words where a cost fails because it calls numpy."""
+# What torch says where Python asks for the truth of a tensor; the second is said inside torch.func.vmap.
+_BRANCHES = ("Boolean value of Tensor", "data-dependent control flow")
+
+
+def explain_failure(error: Exception, name: str = "the function of the cost") -> None:
+    """Raise in plain words where a cost fails because it calls numpy or branches on values."""
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in _BRANCHES):
+        raise CostError(
+            f"{name} branches on the values of a tensor (if, and, or, min, max): use torch's functions, such as "
+            "torch.where for if"
+        ) from error
     if isinstance(error, RuntimeError | TypeError) and "numpy" in str(error):
         raise CostError(
             f"{name} calls numpy, which has no derivatives: use torch's functions, such as torch.maximum for np.maximum"
@@ -356,7 +365,7 @@ def user_cost_errors(cost: object) -> Iterator[None]:
     except Exception as error:
         if not isinstance(cost, WrappedCost):
             raise
-        refuse_numpy(error, f"the cost {cost.name}")
+        explain_failure(error, f"the cost {cost.name}")
         raise CostError(f"the cost {cost.name} fails: {error_words(error)}") from error
 
 

@@ -35,7 +35,7 @@ from stakes.training.settings import (
     TrainingSettings,
     automatic_settings,
     model_factory,
-    resolved_device,
+    present_device,
 )
 from stakes.training.weight_search import TrainingPlan
 
@@ -278,7 +278,7 @@ def plan_fit(
         stopping=validation.rows(stopping),
         members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
         noise_seed=noise_seed,
-        device=resolved_device(parameters.device),
+        device=present_device(parameters.device),
         start=tuple(dict(state) for state in start),
         bounds=outcome_bounds(parameters.outcome_bounds, parameters.cost, outcome),
         conditioned=column.conditioned,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from stakes.argument_checks import check_finite, known_false, known_on_host, require_count, require_positive
-from stakes.costs.cost import ActionSolution, Parameter, VectorCost, refuse_numpy, require_bounds, states_convexity
+from stakes.costs.cost import ActionSolution, Parameter, VectorCost, explain_failure, require_bounds, states_convexity
 from stakes.costs.member_weights import ExpectedCost, mean_of_members, slope_and_hessian, slope_of
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.part_costs import parameter_parts
@@ -210,7 +210,7 @@ class ConvexCost(VectorCost):
         try:
             return self.function(action, outcome)
         except (RuntimeError, TypeError, IndexError) as error:
-            refuse_numpy(error)
+            explain_failure(error)
             parts, outcomes = action.shape[-1], outcome.shape[-1]
             if isinstance(error, TypeError) or parts == outcomes:
                 raise
@@ -494,7 +494,7 @@ class FunctionCost:
         try:
             return self.function(action, outcome)
         except (RuntimeError, TypeError) as error:
-            refuse_numpy(error)
+            explain_failure(error)
             raise
 
 

@@ -193,8 +193,10 @@ class DecisionAwareObjective:
             mask: True where the outcome is known, (...), bool; the other cases count nothing, and their outcome may be
                 NaN. None takes all as known.
         """
-        if not isinstance(samples, Tensor) or not -samples.dim() <= member_dim < samples.dim():
-            raise ShapeError(f"samples must be a tensor with an axis {member_dim}, its member_dim")
+        if not isinstance(samples, Tensor):
+            raise ShapeError(f"samples must be a torch tensor, got {type(samples).__name__}")
+        if not -samples.dim() <= member_dim < samples.dim():
+            raise ShapeError(f"samples of shape {tuple(samples.shape)} have no axis member_dim={member_dim}")
         samples = samples.movedim(member_dim, -2)
         check_samples(samples)
         check_outcome(outcome, samples)

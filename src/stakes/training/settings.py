@@ -343,6 +343,14 @@ def resolved_device(device: str) -> str:
         raise SettingError(f'device must be "auto" or a device of torch, got {device!r}') from error
 
 
+def present_device(device: str) -> str:
+    """A device as torch names it, which must be here."""
+    resolved = resolved_device(device)
+    if resolved.startswith("cuda") and not torch.cuda.is_available():
+        raise SettingError(f"device is {resolved}, but torch finds no CUDA device here")
+    return resolved
+
+
 @dataclass(frozen=True)
 class RefitSchedule:
     """How long the models that a search has chosen are to be trained."""

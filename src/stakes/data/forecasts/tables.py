@@ -145,8 +145,8 @@ class CaseRows:
         words = [_kind(each) for each in (self.index, cases)]
         if words[0] != words[1]:
             raise TableError(
-                f"{self.name} has cases by {words[0]}, but the forecasts have them by {words[1]}; name the column of "
-                "times in both with --time"
+                f"{self.name} has cases by {words[0]}, but the forecasts have them by {words[1]}; give the column of "
+                "times the same name in both, and name it with --time"
             )
         if words[0] == _PLACE and self.index.max() != cases.max():
             raise TableError(
@@ -394,6 +394,6 @@ def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> 
     text = next((column for column in columns if column not in numeric and is_text(table[column])), None)
     if text is not None:
         raise TableError(
-            f"{name} has text in the column {text!r}; members must be numbers; if it names the cases, give it "
-            "with --time, if it names sites, with --site"
+            f"{name} has text in the column {text!r}, where members must be numbers: name the columns of the forecast "
+            "with --columns, a column of cases with --time, or one of sites with --site"
         )

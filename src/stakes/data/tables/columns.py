@@ -131,7 +131,7 @@ def _parsed_times(column: "pd.Series[Any]", name: str) -> "pd.Series[Any]":
     parsed = parsed.mask(~text.str.fullmatch(_ISO).fillna(False).astype(bool))
     if len(bad := np.flatnonzero((parsed.isna() & text.notna()).to_numpy())):
         dotted = re.match(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", text.iloc[bad[0]])
-        hint = ", where it is not certain which is the day and which the month" if dotted else ""
+        hint = "; write the year first, then the month and the day" if dotted else ""
         raise TableError(
             f"column {name!r} must hold ISO times such as {_EXAMPLE}, got {shown(text.iloc[bad[0]])} in data row "
             f"{bad[0] + 1}{hint}"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from stakes.data.tables.columns import column_numbers, column_times
 from stakes.data.tables.lags import calendar_features, calendar_names, check_calendar
 from stakes.data.tables.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SettingError, TableError, check_names, did_you_mean, first_repeated, one_line
@@ -303,7 +304,10 @@ class Panel:
             row = int(twice[0])
             key = "/".join(str(keys[name][int(code[row])].as_py()) for name in layout.series)
             which = f"the series {key!r}" if layout.series else "the table, without --series,"
-            raise TableError(f"{which} has two rows of {seconds[row].astype('datetime64[s]')}")
+            raise TableError(
+                f"{which} has two rows of {seconds[row].astype('datetime64[s]')}; keep one, or name the column that "
+                "tells them apart in series"
+            )
         step, start = _step(layout, code, seconds, apart[within])
         numbers = {
             name: _floats(table, name, np.float64 if name in layout.parameters else np.float32)
@@ -659,11 +663,11 @@ def _number_columns(layout: PanelLayout, table: pa.Table) -> tuple[str, ...]:
 
 def _floats(table: pa.Table, name: str, kind: type[np.floating[Any]]) -> Floats:
     column = table[name]
+    values: Floats
     try:
-        numbers = pc.cast(column, pa.from_numpy_dtype(kind), safe=False)
-    except pa.ArrowException as error:
-        raise TableError(f"column {name!r} must hold numbers, got {column.type}; name words as categorical") from error
-    values: Floats = numbers.to_numpy()
+        values = pc.cast(column, pa.from_numpy_dtype(kind), safe=False).to_numpy()
+    except pa.ArrowException:  # which does not name the row
+        values = column_numbers(pd.DataFrame({name: column.to_pandas()}), [name], "the table")[:, 0]
     if np.isinf(values).any():
         raise TableError(f"column {name!r} must hold finite numbers, got infinity")
     return values.astype(kind, copy=False)
@@ -687,11 +691,12 @@ def _seconds(table: pa.Table, layout: PanelLayout) -> NDArray[np.int64]:
     """The times of the rows, seconds in UTC."""
     column = table[layout.time]
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        texts = column.to_pandas()
         try:
-            moments = pd.to_datetime(column.to_pandas(), utc=True, format="ISO8601")
-        except ValueError as error:
-            raise TableError(f"column {layout.time!r} must hold ISO times: {one_line(error)}") from error
-        values = moments.dt.tz_convert(None).to_numpy().astype("datetime64[s]")
+            moments = pd.to_datetime(texts, utc=True, format="ISO8601")
+            values = moments.dt.tz_convert(None).to_numpy().astype("datetime64[s]")
+        except ValueError:  # which does not name the row
+            values = column_times(pd.DataFrame({layout.time: texts}), layout.time, unique=False)
     elif pa.types.is_temporal(column.type) and not pa.types.is_time(column.type):
         values = pc.cast(column, pa.timestamp("s"), safe=False).to_numpy().astype("datetime64[s]")
     else:
