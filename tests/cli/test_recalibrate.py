@@ -54,7 +54,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
     assert again == "wind holds a recalibration already; --force replaces it, another folder keeps both"
     code, output, errors = called(
-        "recalibrate", "past.csv", *ASKED, "--today", "done", "--out", "wind", "--force", "--json", "--quiet"
+        "recalibrate", "past.csv", *ASKED, "--baseline-action", "done", "--out", "wind", "--force", "--json", "--quiet"
     )
     assert (code, errors) == (0, "")
     record = json.loads(output)

@@ -619,7 +619,7 @@ def checks(probed: Probed) -> None:
 def recalibrated(probed: Probed) -> None:
     """A recalibration, decisions and evaluations of it, and whether errors have left what was learned."""
     words = ("past.csv", "--forecast", "m0:m7", "--outcome", "power", "--lead", "24", "--cost", _NEWSVENDOR)
-    more = ("--today", "done", "--decision-weights", "0.5", "--quiet", "--json")
+    more = ("--baseline-action", "done", "--decision-weights", "0.5", "--quiet", "--json")
     probed.command("recalibrate", *words, *more, "--out", "mended")
     probed.command("decide", "mended", "grown.csv", "--out", "mended.csv")
     probed.command("evaluate", "mended", "grown.csv", "--json")

@@ -19,7 +19,8 @@ app = App(
         "stakes decide load new.csv --last",
         "stakes decide wind customers.csv --cost shortfall:penalty=@their_penalty",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
-        "stakes decide --members quantiles.csv --dependence past.csv --cost newsvendor:underage=9,overage=1,upper=99",
+        "stakes decide --members quantiles.csv --dependence past.csv \\",
+        "  --cost newsvendor:underage=9,overage=1,upper=99",
         "stakes decide --members big.nc --reduce 50 --cost imbalance:short=10,long=1,upper=150",
     ),
 )

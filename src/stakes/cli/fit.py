@@ -13,7 +13,8 @@ app = App(
         "stakes fit load.csv --target load --time time --lags 0,24 --lead 24 \\",
         "  --cost imbalance:short=10,long=1,upper=150,unit=EUR --out load",
         "stakes fit sales.parquet --series store,product --target demand --time date --lags 0d,6d,13d \\",
-        "  --windows 7d,28d --lead 1d --cost newsvendor:underage=@margin,overage=@waste,unit=EUR --out shops",
+        "  --windows 7d,28d --lead 1d --out shops \\",
+        "  --cost newsvendor:underage=@margin,overage=@waste,unit=EUR",
         "stakes fit crops.parquet --target frost --cost costs.py:my_cost --out crops",
     ),
 )

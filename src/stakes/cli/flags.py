@@ -47,7 +47,7 @@ _GROUPS: dict[Group, str] = {
 }
 _GROUP_OF = {name: group for group, listed in _GROUPS.items() for name in listed.split()}
 _HOMES = {ColumnRoles: TABLE, ForecastFormat: FORECASTS, ForecastLayout: FORECASTS}  # of fields in no other group
-_NAMES = {"targets": "--target"}  # of flags that are not called like their field
+_NAMES = {"targets": "--target", "today": "--baseline-action"}  # of flags that are not called like their field
 
 
 def whole_number(_: Any, tokens: Sequence[Token]) -> int:
