@@ -19,14 +19,14 @@ shape -= 40 * np.exp(-(((hours - 13) / 2.5) ** 2))  # the sun at noon
 members = shape * random.lognormal(0, 0.15, size=(100, 1)) + random.normal(0, 8, size=(100, 24))
 
 # %%
-# 10 MW, 40 MWh, a tenth of the energy is lost. The plan for all 24 hours is found at once.
+# 10 MW and 40 MWh; charging loses a tenth of the energy. One plan covers all 24 hours.
 battery = stakes.ArbitrageCost(power=10.0, energy=40.0, efficiency=0.9, quadratic=0.5)
 solution = stakes.solve_action(battery, torch.tensor(members))
 charge, discharge = solution.action.reshape(2, 24).numpy()
 print(f"expected profit {-solution.expected_cost:.0f} EUR")
 
 # %%
-# Above the prices, below what the battery does.
+# The forecast prices above, the plan below.
 with stakes.plots.style():
     _, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(3.75, 3.4))
     stakes.plots.plot_schedule(None, members, ax=above)

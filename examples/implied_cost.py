@@ -2,7 +2,7 @@
 What past orders say a missing loaf costs
 =========================================
 
-Nobody wrote it down. But every order was the best one for some price of a missing loaf, and that can be read backwards.
+Nobody wrote the price of a missing loaf down. But orders that were best for some price reveal it.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ sold = known + 12 * random.normal(size=1000)
 orders = {"Anna": known + 14, "Ben": known + 3, "Chris": known - 8}  # who likes full shelves, and who hates waste
 
 # %%
-# A range stands in place of the unknown price. One loaf too many costs 1.
+# The unknown price is a range. One loaf too many costs 1.
 cost = stakes.NewsvendorCost(stakes.ParameterRange(0.05, 100), 1.0, lower=0.0, upper=500.0)
 implied = {name: stakes.implied_cost(ordered, sold, cost) for name, ordered in orders.items()}
 for name, each in implied.items():

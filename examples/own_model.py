@@ -2,7 +2,7 @@
 Your own network, your own cost
 ===============================
 
-Water costs money, a dry crop costs more. A small network of your own forecasts the rain, and is trained with that cost.
+Water costs money, a dry crop costs more. A small network of your own forecasts the rain and is trained on that cost.
 """
 
 import torch
@@ -13,7 +13,7 @@ import stakes
 
 
 def irrigation(water: Tensor, rain: Tensor) -> Tensor:
-    return water + 0.2 * torch.relu(30 - rain - water) ** 2  # what the crop lacks of 30 mm costs ever more
+    return water + 0.2 * torch.relu(30 - rain - water) ** 2  # a deficit below 30 mm costs its square
 
 
 class Forecaster(nn.Module):

@@ -36,7 +36,7 @@ forecaster.fit(sales)
 forecaster.evaluation_
 
 # %%
-# What a missing piece costs decides how far above its median forecast each product is ordered for the next day.
+# The dearer a missing piece, the further above its median forecast a product is ordered for the next day.
 orders = forecaster.decide(sales, last=True, quantiles=(0.5,))
 with stakes.plots.style():
     _, ax = pyplot.subplots()

@@ -15,13 +15,13 @@ members = known + 1 + 0.5 * unsure * random.normal(size=(2000, 30))  # too warm,
 outcomes = (known + unsure * random.normal(size=(2000, 1)))[:, 0]
 
 # %%
-# What is decided: how much to heat. Too cold costs 9 a degree, too warm 1.
+# The decision is how much to heat. A degree too cold costs 9, one too warm 1.
 cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-30.0, upper=30.0)
 recalibrator = stakes.Recalibrator(cost, decision_weights=(), test_fraction=0.5).fit(members, outcomes)
 recalibrator.selection_
 
 # %%
-# On the last 1,000 cases, which taught nothing: decisions by the raw ensemble cost more than twice what it expects.
+# On the 1,000 test cases, decisions from the raw ensemble cost more than twice what it announced.
 judged = recalibrator.judged_
 sides = {
     name: (judged.values("expected_cost", version), judged.values("cost", version))

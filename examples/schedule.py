@@ -18,7 +18,8 @@ drift = random.normal(0, 4, size=(100, 24)).cumsum(axis=1)
 members = np.stack([np.interp(hours - shift[0], hours, shape) for shift in late]) + drift
 
 # %%
-# Each hour the best plan would be a quantile of the demand. The ramp joins the hours: the plan starts early.
+# Without a ramp limit the best plan is a quantile of each hour's demand. The limit couples the hours: the plan
+# rises early.
 cost = stakes.ScheduleCost(short=50.0, long=20.0, ramp=25.0)
 solution = stakes.solve_action(cost, torch.tensor(members))
 prices = stakes.limit_prices(cost, torch.tensor(members))
