@@ -75,9 +75,9 @@ Device = Annotated[str, Parameter(group=MODEL, help="cpu, cuda, or auto: a GPU i
 Workers = Annotated[int | None, whole("number of processes; default: one per core, or one on a GPU", MODEL)]
 EngineKind = Annotated[
     Literal["serial", "processes", "ray"],
-    Parameter(group=SERIES, help="where parts of the series are worked on; results do not depend on it"),
+    Parameter(group=SERIES, help="how work on the series is distributed; results do not depend on it"),
 ]
-EngineWorkers = Annotated[int | None, whole("with --engine: parts worked on at once; default: one per core", SERIES)]
+EngineWorkers = Annotated[int | None, whole("number of processes with --engine; default: one per core", SERIES)]
 Quiet = Annotated[bool, Parameter(group=OUTPUT, help="show no progress and no notes", negative="", show_default=False)]
 Json = Annotated[
     bool,

@@ -30,13 +30,16 @@ def implied_cost(
         str,
         Parameter(
             group=flag.COST,
-            help="cost with a range for one parameter, as newsvendor:underage=0.1..50,overage=1,upper=500, or the name "
-            "of a scalar cost, as newsvendor",
+            help="cost with a range for one parameter, such as newsvendor:underage=0.1..50,overage=1,upper=500, or the "
+            "name of a scalar cost, such as newsvendor",
         ),
     ],
     forecast: Annotated[
         str | None,
-        Parameter(group=flag.TABLE, help="columns of the forecast at the time, as m1:m50, to compare its best actions"),
+        Parameter(
+            group=flag.TABLE,
+            help="columns of the forecast at the time, such as m1:m50, whose best actions are compared",
+        ),
     ] = None,
     time: Annotated[
         str | None, Parameter(group=flag.TABLE, help="column with times, ISO 8601; default: detected")

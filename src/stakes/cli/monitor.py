@@ -28,7 +28,7 @@ def monitor(
     ] = None,
     alpha: Annotated[
         float,
-        Parameter(group=flag.SELECTION, help="largest probability of a false alarm, over all looks ever taken"),
+        Parameter(group=flag.SELECTION, help="largest probability of a false alarm, over all runs ever"),
     ] = 0.05,
     cost: flag.CostWords = None,
     separator: flag.Separator = None,

@@ -30,12 +30,12 @@ def value(
     *,
     cost: Annotated[
         str,
-        Parameter(group=flag.COST, help="cost with a range for one parameter, as shortfall:penalty=1..50,unit=EUR"),
+        Parameter(group=flag.COST, help="cost with a range for a parameter, such as shortfall:penalty=1..50,unit=EUR"),
     ],
     files: flag.EnsembleFlags = flag.NO_ENSEMBLE,
     against: Annotated[
         Path | None,
-        Parameter(group=flag.FORECASTS, help="second forecast to compare with, in the form of --members"),
+        Parameter(group=flag.FORECASTS, help="second forecast to compare with, in the same form as --members"),
     ] = None,
     outcomes: Annotated[Path | None, Parameter(group=flag.FORECASTS, help="file with the outcomes")] = None,
     target: Annotated[

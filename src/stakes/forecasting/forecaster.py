@@ -90,7 +90,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
             implicit model for a scalar action, because few members make a forecast overconfident.
         epochs: Maximum number of epochs, instead of those of `training`.
         training: All other training settings; None for settings that suit the numbers of rows and epochs.
-        validation_fraction: Share of the rows, the latest, that stop training and select the forecast.
+        validation_fraction: Share of the rows, the latest, for early stopping and selection.
         refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are trained again on
             all rows, for the best number of epochs; False keeps the models that have not seen the validation rows.
         model_selection: Whether "auto" selects among climatology, the linear forecast, boosted trees (where LightGBM is

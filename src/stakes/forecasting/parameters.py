@@ -23,11 +23,11 @@ class ForecastSettings:
         conditioned: give the model the cost parameter that has a range, such as penalty=1..50, as a feature
         members: members of each forecast
         ensemble: number of networks, with different seeds, whose members are pooled
-        decision_member_count: members for each decision in training; default: the 10 of the score
+        decision_member_count: members for each decision in training; default: 10, as for the score
         model_selection: select among climatology, linear, trees, network and decision weights by expected cost
         recent_errors: correct members by validation errors where that is expected to lower the cost
         epochs: maximum number of training epochs
-        validation_fraction: share of the training cases, the latest, that stop training and select
+        validation_fraction: share of the training cases, the latest, for early stopping and selection
         tolerance: largest increase of the score, in percent, that a decision weight may cause; default: no limit
     """
 

@@ -18,7 +18,7 @@ class ColumnRoles:
         lead: time from issue to target, in hours or as 1d
         known: columns known in advance for the target time, such as weather forecasts
         calendar: features of the target time: hour, weekday, season, holiday:FR
-        baseline_action: column with today's action, or one for each part of a vector action, as did00:did23
+        baseline_action: column with today's action, or one for each part of a vector action, such as did00:did23
         directions: features in degrees, encoded as sine and cosine
     """
 
