@@ -305,8 +305,8 @@ class Panel:
             key = "/".join(str(keys[name][int(code[row])].as_py()) for name in layout.series)
             which = f"the series {key!r}" if layout.series else "the table, without --series,"
             raise TableError(
-                f"{which} has two rows of {seconds[row].astype('datetime64[s]')}; keep one, or name the column that "
-                "tells them apart in series"
+                f"{which} has two rows of {seconds[row].astype('datetime64[s]')}; keep one, or add the column that "
+                "tells them apart to series"
             )
         step, start = _step(layout, code, seconds, apart[within])
         numbers = {
