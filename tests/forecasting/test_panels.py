@@ -492,6 +492,8 @@ def test_a_fit_is_made_again_watched_and_tested_as_time_goes_on(
     again, fresh = load_panel(tmp_path / "again"), _fit(table, known=(), windows=(), calendar=(), members=100)
     decided = [each.decide(table, last=True)["action"] for each in (again.forecaster, fresh)]
     np.testing.assert_allclose(*decided, rtol=1e-6)
+    assert main(["monitor", folder, early, "--quiet"]) == 0
+    assert "no new case" in capsys.readouterr().out
     assert main(["monitor", folder, data, "--quiet"]) == 0
     later = (table["date"] >= "2025-02-01") & (table["date"].dt.day % 2 == 0)
     wrong = table.assign(demand=np.where(later, 3.0, 1.0) * table["demand"])

@@ -338,7 +338,7 @@ class PanelForecaster:
         candidates = select_candidate(seen, self.cost, self.settings, cut, say)
         self.fitted_ = train_panel(seen, self.cost, self.settings, cut, candidates, say)
         self.layout_ = replace(panel.layout, step=panel.step / 3600)
-        self.evaluation_ = self._evaluated(panel, cut, end)
+        self.evaluation_ = self._evaluation(self._judged_parts(panel, cut, end))
         return candidates
 
     def decide(self, table: Any, *, last: bool = False, quantiles: Sequence[float] = ()) -> Any:
@@ -361,11 +361,15 @@ class PanelForecaster:
             table: Rows of the series, with their outcomes.
             since: The first time to judge by, ISO in UTC; by default the first with a history.
         """
+        return self._evaluation(self.judged_since(table, since))
+
+    def judged_since(self, table: Any, since: str | None = None) -> pd.DataFrame:
+        """What `evaluate` is made of, a row for each case with an outcome; empty where there is none."""
         panel = self._read(table)
         first = panel.history if panel.history < panel.last else panel.first_with_history
         if since is not None:
             first = max(first, panel.step_of(np.datetime64(since, "s")))
-        return self._evaluated(panel, first, panel.last + 1)
+        return self._judged_parts(panel, first, panel.last + 1)
 
     def read(self, table: Any) -> Panel:
         """New rows, by what was learned of words.
@@ -438,14 +442,16 @@ class PanelForecaster:
             table["lead_hours"] = cases.lead * panel.step / 3600
         return pd.DataFrame({**table, **cases.parameters})
 
-    def _evaluated(self, panel: Panel, first: int, end: int) -> PanelEvaluation:
+    def _judged_parts(self, panel: Panel, first: int, end: int) -> pd.DataFrame:
         fitted, _ = self._fitted
         drawn, parts = drawing(panel, first, end, self.settings), enumerate(panel.parts())
         shared = self._light(), fitted.state.scale, first, end, drawn
         made = [table for table in self.settings.where.map(_judge_part, parts, *shared) if len(table)]
-        if not made:
+        return pd.concat(made, ignore_index=True) if made else pd.DataFrame()
+
+    def _evaluation(self, cases: pd.DataFrame) -> PanelEvaluation:
+        if not len(cases):
             raise TableError("no case has both an outcome and the lags before it, so none can be judged")
-        cases = pd.concat(made, ignore_index=True)
         sizes = pd.qcut(cases["level"].rank(method="first"), 4, labels=["smallest", "small", "large", "largest"])
         return PanelEvaluation(cases.assign(size=sizes.astype(str)), self.cost.unit)
 
@@ -546,7 +552,8 @@ def _judge_part(
     place: int,
     part: Panel,
 ) -> pd.DataFrame:
-    return forecaster.judged(part, drawn_cases(scale, first, end, drawn, place, part))
+    cases = drawn_cases(scale, first, end, drawn, place, part)
+    return forecaster.judged(part, cases) if len(cases) else pd.DataFrame()
 
 
 def group_columns(evaluation: PanelEvaluation) -> list[str]:

@@ -216,7 +216,9 @@ def _of_panel(opened: PanelFit, folder: Path, new: Path, forecasts: Path | None,
     past = read_judged(folder).sort_values("time", kind="stable")
     last = None if fitted is None else fitted.last
     since = None if last is None else str(np.datetime64(last) + np.timedelta64(1, "s"))
-    cases = opened.forecaster.evaluate(new, since=since).cases
+    cases = opened.forecaster.judged_since(new, since)
+    if not len(cases):
+        cases = past.iloc[:0]
     newer, said = _newer(cases["time"].to_numpy(), len(cases), last)
     times = past["time"].to_numpy()
     block = block_length(len(past), times)
