@@ -38,7 +38,7 @@ def test_a_forecast_beside_and_rows_left_out(past: pd.DataFrame) -> None:
     past.to_csv("past.csv", index=False)
     code, output, errors = called(*WORDS, "newsvendor:overage=1,underage=0.1..60", "--forecast", "m0:m8")
     assert code == 0, errors
-    assert "By the forecast: " in output
+    assert "The forecast implies " in output
     assert "1 row of 600 lack" in errors
 
 

@@ -79,7 +79,7 @@ def test_one_number_does_not_explain_two_habits() -> None:
     two = implied_cost(np.where(known > 100, known + 4, known - 4), demand, STOCK)
     assert two.by_size is not None
     assert two.by_size[0] < 1 < two.by_size[1]
-    assert "No one number explains all actions" in two.sentence
+    assert "No single number explains all actions" in two.sentence
     assert implied_cost(known + 4, demand, STOCK).by_size is None
 
 

@@ -105,7 +105,7 @@ def test_hours_seasons_and_sites_share_all_regret() -> None:
     assert worst.idxmax() == "18:00"
     assert list(table[table["kind"] == "season"]["name"]) == ["Dec to Feb", "Mar to May"]
     assert (table["low"] <= table["regret"]).all()
-    assert "EUR a case more than with perfect foresight" in found.sentence
+    assert "EUR per case more than with perfect foresight" in found.sentence
     assert "falls at 18:00" in found.sentence
 
 

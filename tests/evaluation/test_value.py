@@ -133,7 +133,7 @@ def test_the_sentence_tells_where_it_is_worth_buying_and_where_a_loss() -> None:
     curve = value_curve(both, outcomes, PENALTIES, times=times, unit="EUR")
     assert curve.worth_buying == ((1.0, 50.0),)
     assert curve.sentence.startswith("new is worth buying instead of old for penalty from 1 to 50: at 7.36 it saves ")
-    assert "EUR a year [" in curve.sentence
+    assert "EUR per year [" in curve.sentence
     assert curve.saved_at(7.36).mean == pytest.approx(curve.saved[25])
     assert value_curve({"old": blunt, "new": sharp}, outcomes, PENALTIES).a_loss == ((1.0, 50.0),)
     noise = random.uniform(size=sharp.shape)

@@ -83,12 +83,14 @@ class ImpliedCost:
         left_out = f" {count_text(self.at_bounds, 'action')} at a bound left out." if self.at_bounds else ""
         if not self.identified:
             return f"The actions do not reveal {self.parameter}: {self.reason}.{left_out}"
-        told = f"{self._told(Difference(self.value, self.low, self.high))}, by {count_text(self.cases, 'action')}."
+        told = (
+            f"{self._told(Difference(self.value, self.low, self.high))}, judging by {count_text(self.cases, 'action')}."
+        )
         if self.by_forecast is not None:
-            told += f" By the forecast: {self._amounts(self.by_forecast)}."
+            told += f" The forecast implies {self._amounts(self.by_forecast)}."
         if self.by_size is not None:
             low, high = (number_text(value / (self.other_price or 1.0), 3) for value in self.by_size)
-            told += f" No one number explains all actions: the lower half says {low}, the higher half {high}."
+            told += f" No single number explains all actions: the lower half implies {low}, the higher half {high}."
         return told + left_out
 
     def _told(self, implied: Difference) -> str:

@@ -95,7 +95,7 @@ class RegretAttribution:
     def sentence(self) -> str:
         """What the regret is, and where most of it comes from."""
         mean = float(self.regret.mean())
-        told = f"Decisions cost {amount_text(mean, self.unit)} a case more than with perfect foresight."
+        told = f"Decisions cost {amount_text(mean, self.unit)} per case more than with perfect foresight."
         if not mean > 0:
             return told
         words = {OUTCOME: "is due to {}", MEMBERS: "to the {} of the members", HOUR: "falls at {}"}

@@ -122,7 +122,7 @@ class ValueCurve(Tabular):
             at = float(inside[len(inside) // 2])
             told = (
                 f"{first} is worth buying{beside} for {self._from_to(stretches)}: at {number_text(at, 3)} it saves "
-                f"{self.amount(self.saved_at(at))}, the most it is worth paying for it."
+                f"{self.amount(self.saved_at(at))}, so do not pay more for it."
             )
         told += f" It costs more than {self.rival} for {self._from_to(losses)}." if losses else ""
         if len(self.forecasts) > 1 and (below := self._stretches(self.value_high[0] < 0)):
@@ -139,7 +139,7 @@ class ValueCurve(Tabular):
         mean, low, high = (many * each for each in saved)
         decimals = shared_decimals([mean, low, high])
         band = f" [{fixed_text(low, decimals)}, {fixed_text(high, decimals)}]" if np.isfinite(low) else ""
-        return f"{amount_text(mean, self.unit)} a {'case' if self.yearly is None else 'year'}{band}"
+        return f"{amount_text(mean, self.unit)} per {'case' if self.yearly is None else 'year'}{band}"
 
     @property
     def _headline(self) -> str:

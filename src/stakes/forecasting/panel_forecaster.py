@@ -102,11 +102,11 @@ class PanelEvaluation(Tabular):
         beside = rows[other]
         change = (beside["forecast less this"], beside["low"], beside["high"])
         count, series = count_text(len(self.cases), "test case"), self.cases["series"].nunique()
-        words = " a case against ".join(amount_text(float(each["mean cost"]), self.unit) for each in (own, beside))
+        words = " per case against ".join(amount_text(float(each["mean cost"]), self.unit) for each in (own, beside))
         expected = float(self.cases["expected_cost"].mean())
         sentences = [
             f"On {count} of {series:,} series the forecast costs {words} of {other} (change {change_text(change)}).",
-            f"It expected to pay {amount_text(expected, self.unit)} a case.",
+            f"It expected to pay {amount_text(expected, self.unit)} per case.",
         ]
         if change[0] > 0:
             sentences.append(f"Warning: {other} was cheaper.")
