@@ -297,12 +297,12 @@ def origins_table(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str) -
         Column("origin"),
         Column("first case"),
         Column("last case"),
-        Column("fitted on", help="cases that were known by then"),
         Column("cases", help="cases it is judged on"),
-        *((Column("candidate", help="the selected candidate"),) if "candidate" in origins else ()),
-        Column("decision weight", help="the selected weight"),
         Column("cost", unit, "mean realised cost of the decisions"),
         *(Column(f"change against {words}", unit, "with its 95 % interval") for words in rivals.values()),
+        *((Column("candidate", help="the selected candidate"),) if "candidate" in origins else ()),
+        Column("decision weight", help="the selected weight"),
+        Column("fitted on", help="cases that were known by then"),
     )
     rows: list[tuple[Cell, ...]] = []
     for row in origins.to_dict("records"):
@@ -310,11 +310,9 @@ def origins_table(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str) -
         changes = [Difference(*(float(row[f"{name}_{end}"]) for end in ("change", "low", "high"))) for name in rivals]
         rows.append(
             (
-                *(str(row[name]) for name in ("origin", "first", "last")),
-                None if pd.isna(fitted) else int(fitted),
+                str(row["origin"]),
+                *(str(row[name]).partition(" ")[0] for name in ("first", "last")),
                 int(row["cases"]),
-                *([", ".join(map(candidate_title, row["candidate"].split(", ")))] if "candidate" in row else []),
-                ShownCell("varies") if pd.isna(weight) else ShownCell(f"{weight:g}", float(weight)),
                 float(row["cost"]),
                 *(
                     None
@@ -322,6 +320,9 @@ def origins_table(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str) -
                     else ShownCell(signed_interval_text(change), change.mean, strong=change.significant)
                     for change in changes
                 ),
+                *([", ".join(map(candidate_title, row["candidate"].split(", ")))] if "candidate" in row else []),
+                ShownCell("varies") if pd.isna(weight) else ShownCell(f"{weight:g}", float(weight)),
+                None if pd.isna(fitted) else int(fitted),
             )
         )
     return Table("origins", "Every origin, and all together", columns, tuple(rows))
