@@ -18,7 +18,7 @@ from stakes.cli import app
 from stakes.cost_spec.files import program_of
 
 NO_RUN = re.compile(r"no-run \(.+\)")  # ```python no-run (the reason)
-SHORTER = {"epochs=20": "epochs=2", "epochs=12": "epochs=2"}
+SHORTER = {"epochs=20": "epochs=2", "epochs=12": "epochs=2", "epochs=5": "epochs=1", "[-1000:]": "[-600:]"}
 """Training that a page shows and that is shorter here, as far as nothing is said about what it prints."""
 
 

@@ -12,7 +12,7 @@ from page_blocks import ROOT, blocks, commands
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
 SHORTER = {
-    "head -n 10229": "head -n 1501",
+    "head -n 10229": "head -n 1101",
     "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --workers 1",
     "stakes recalibrate": "stakes recalibrate --decision-weights none",
 }

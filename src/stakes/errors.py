@@ -14,27 +14,27 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 class StakesError(ValueError):
-    """Something given to `stakes` cannot be used; the message names it, says what came and what is expected."""
+    """An input that `stakes` cannot use; the message names it, and says what was given and what is expected."""
 
 
 class StakesWarning(UserWarning, RuntimeWarning):
-    """Something that users of `stakes` should know; the commands tell it, and keep the warnings of libraries back."""
+    """Something that users of `stakes` should know; commands show it, unlike the warnings of libraries."""
 
 
 class CostError(StakesError):
-    """A cost has parameters or bounds that make no decision problem."""
+    """A cost whose parameters or bounds do not define a decision problem."""
 
 
 class ShapeError(StakesError):
-    """A tensor has the wrong shape or type for its place."""
+    """A tensor of the wrong shape or type."""
 
 
 class NonFiniteError(StakesError):
-    """A tensor holds NaN or infinity where every number must be finite."""
+    """A tensor with NaN or infinity where every number must be finite."""
 
 
 class SettingError(StakesError):
-    """An option has a value outside its range."""
+    """An option with a value outside its range."""
 
 
 class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
@@ -42,23 +42,23 @@ class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not
 
 
 class WorkerError(StakesError):
-    """A process that was to help ended before its work was done."""
+    """A worker process that ended before its work was done."""
 
 
 class CheckpointError(StakesError):
-    """A file that stakes keeps cannot be read or written, or is not what was written; not only a checkpoint."""
+    """A file kept by stakes, such as a checkpoint, that cannot be read or written, or was changed."""
 
 
 class RecordError(StakesError):
-    """A record of that name does not exist, or its file is damaged."""
+    """A record that does not exist, or whose file is damaged."""
 
 
 class TableError(StakesError):
-    """A table, a series or a gridded file cannot be read, or does not have what is asked of it."""
+    """A table, series or gridded file that cannot be read, or lacks what is asked of it."""
 
 
 class BundleError(StakesError):
-    """A bundle cannot be written, or is not what was written."""
+    """A bundle that cannot be written, or was changed since it was."""
 
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str:

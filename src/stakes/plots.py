@@ -1,6 +1,6 @@
-"""Pictures of decisions and of what they cost, on axes of matplotlib: those of the reports, for notebooks and papers.
+"""Plots of decisions and their costs on matplotlib axes: those of the reports, for notebooks and papers.
 
-Every function that begins with `plot_` draws on the axes it is given, or on new ones of its own, and returns them.
+Every `plot_` function draws on the axes it is given, or on new ones, and returns them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Figures made within look as those of this package: small text, no frame, room for all that stands outside.
+    """Give figures made within the style of this package: small text, no frame, room for labels outside the axes.
 
     >>> from matplotlib import pyplot
     >>> with style():
@@ -107,7 +107,7 @@ _LINE = 11.0  # points from one name to the next
 
 
 def name_lines(ax: Axes) -> None:
-    """Write the label of every line at its right end, in its colour, and a legend below for what is no line.
+    """Label every line at its right end in its colour; anything else gets a legend below.
 
     >>> from matplotlib import pyplot
     >>> ax = pyplot.figure().subplots()
@@ -117,7 +117,7 @@ def name_lines(ax: Axes) -> None:
     ['wind']
 
     Args:
-        ax: The axes, with all that they show.
+        ax: The axes, after everything is drawn on them.
     """
     others: dict[str, Any] = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ends = {name: _end(each) for name, each in others.items() if isinstance(each, Line2D)}
@@ -273,12 +273,12 @@ def plot_cost(
     'cost (EUR)'
 
     Args:
-        cost: What one number decides about, without aversion to risk.
-        outcomes: Outcomes (N,) or (N, D), of which five are shown; None takes those from the least to the largest
-            action, where an action is on the scale of the outcome.
+        cost: A scalar, risk-neutral cost.
+        outcomes: Outcomes (N,) or (N, D), of which five are shown; None takes the range of the action, where an action
+            is on the scale of the outcome.
         unit: The unit of the cost.
         action_unit: The unit of the action.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     if outcomes is None:
         require_cost(cost)
@@ -316,12 +316,12 @@ def plot_decision(
     ['forecast', 'best action 61.0 loaves']
 
     Args:
-        cost: What one number decides about, without aversion to risk.
+        cost: A scalar, risk-neutral cost.
         members: The forecast, (M,) or (M, D).
-        weights: What each member weighs, (M,); None where all count alike.
+        weights: Member weights, (M,); None for equal weights.
         unit: The unit of the cost.
         action_unit: The unit of the action.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     sample = outcome_rows(cost, "members", members)
     shares = None if weights is None else torch.as_tensor(np.asarray(weights, np.float64))
@@ -406,10 +406,10 @@ TICKS = 5  # on an axis of costs, whose numbers may be long
 
 
 def plot_selection(selection: ModelSelection, *, unit: str = "", ax: Axes | None = None) -> Axes:
-    """What each candidate costs, on test cases where it was tested on some, else on validation cases.
+    """The cost of each candidate, on test cases if there are any, else on validation cases.
 
-    On test cases bars are 95 % intervals of the distance from the selected forecast, the orange line. On validation
-    cases they are those of the distance from the candidate that was selected before.
+    Bars are 95 % intervals: on test cases of the difference from the selected forecast (the orange line), on validation
+    cases of the difference from the candidate selected before.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -422,9 +422,9 @@ def plot_selection(selection: ModelSelection, *, unit: str = "", ax: Axes | None
     'mean cost per test case (EUR)'
 
     Args:
-        selection: How candidates were judged, as in `selection_` of a forecaster or a recalibrator.
+        selection: `selection_` of a fitted forecaster or recalibrator.
         unit: The unit of the cost.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     rows, final = _selection_rows(selection)
     beside = [cost for _, cost, _, _ in rows]
@@ -482,9 +482,9 @@ def plot_reliability(
     unit: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Whether forecasts know what their decisions cost: realised against expected cost, in bins of the expected cost.
+    """Whether expected costs are right: realised against expected cost, in bins of the expected cost.
 
-    Above the diagonal, decisions cost more than expected. Bars are 95 % intervals, where there are cases enough.
+    Above the diagonal, decisions cost more than expected. Bars are 95 % intervals, if there are enough cases.
 
     >>> import numpy as np, stakes
     >>> expected = np.random.default_rng(0).gamma(2.0, size=200)
@@ -493,13 +493,12 @@ def plot_reliability(
     'realised cost (EUR)'
 
     Args:
-        forecasts: What decisions were expected to cost and what they cost, (N,) each, in the order of time: of one
-            forecast, or of several by name.
-        bins: How many bins with equally many cases; None takes one for twenty cases, 2 to 10.
+        forecasts: Expected and realised costs, (N,) each, in order of time: of one forecast, or of several by name.
+        bins: The number of bins with equally many cases; None takes one per twenty cases, 2 to 10.
         block: How many neighbouring cases depend on each other.
         colours: The colour of each forecast, one of `COLOURS`.
         unit: The unit of the cost.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     sides = {}
     for name, (expected, paid) in (forecasts if isinstance(forecasts, Mapping) else {"": forecasts}).items():
@@ -542,9 +541,9 @@ _WIDE = 40  # letters that stand side by side below the axes
 
 
 def plot_regret(found: RegretAttribution, kind: str = OUTCOME, *, ax: Axes | None = None) -> Axes:
-    """Where the money went: the mean regret that is due to outcomes or members, or of hours, seasons or sites.
+    """Where the money went: the mean regret by outcome, member, hour, season or site.
 
-    Bars are 95 % intervals, where there are cases enough.
+    Bars are 95 % intervals, if there are enough cases.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -558,7 +557,7 @@ def plot_regret(found: RegretAttribution, kind: str = OUTCOME, *, ax: Axes | Non
     Args:
         found: What `stakes.attribute_regret` returns.
         kind: "outcome", "members", "hour", "season" or "site", as in `to_frame`.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     kinds = by_kind(found.parts())
     if kind not in kinds:
@@ -583,7 +582,7 @@ _LINES = ("orange", "blue", "green", "purple", "yellow")
 def plot_value(curve: ValueCurve, *, saved: bool = False, ax: Axes | None = None) -> Axes:
     """What forecasts are worth over a cost parameter, from climatology (0) to perfect foresight (1).
 
-    Bands are 95 %, at all values at once.
+    Bands are 95 % and hold at all values at once.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -596,9 +595,9 @@ def plot_value(curve: ValueCurve, *, saved: bool = False, ax: Axes | None = None
 
     Args:
         curve: What `stakes.value_curve` returns.
-        saved: Show what the first forecast saves against the second, or against climatology, green where that is
-            proven; False shows the value of each.
-        ax: Where to draw; None for axes of its own.
+        saved: Show what the first forecast saves against the second, or against climatology, in green where that is
+            proven; False shows the value of each forecast.
+        ax: Axes to draw on; None for new ones.
     """
     with _own(ax) as axes:
         (_draw_saved if saved else _draw_value)(curve, axes)
@@ -673,7 +672,7 @@ def plot_schedule(
     unit: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """A decision part by part, such as hour by hour, or those of several cases, before the forecast behind it.
+    """A vector action part by part, such as hour by hour, or several decisions, in front of the forecast.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[3.0, 4.0, 6.0], [5.0, 5.0, 9.0], [4.0, 7.0, 8.0]])
@@ -683,16 +682,15 @@ def plot_schedule(
     'outcome and action (MW)'
 
     Args:
-        action: What is decided for each part, (A,), or several such by name, as charge and discharge; None for the
-            forecast alone.
-        forecast: Members (M, D), whose 5 to 95 % range and middle half are shown; or quantiles (D,) by their levels,
-            shown as bands between those that are as far from the middle; None for none.
-        outcome: What happened, (D,); None where it is not known.
-        names: What the parts are called; None numbers them.
-        limits: The parts of each limit that binds, as in `parts` of `stakes.limit_prices`: one at its bound, or two
-            neighbours with a step that cannot be larger. Others are not drawn.
+        action: The action, (A,), or several by name, such as charge and discharge; None for the forecast alone.
+        forecast: Members (M, D), whose 5 to 95 % range and middle half are shown; or quantiles (D,) by level, shown as
+            bands between levels equally far from the median; None for none.
+        outcome: What happened, (D,); None if unknown.
+        names: The names of the parts; None numbers them.
+        limits: The parts of each binding limit, as in `parts` of `stakes.limit_prices`: one part at its bound, or two
+            neighbours at their largest step. Others are not drawn.
         unit: The unit of the action.
-        ax: Where to draw; None for axes of its own.
+        ax: Axes to draw on; None for new ones.
     """
     actions = {} if action is None else action if isinstance(action, Mapping) else {"action": action}
     rows = {name: np.asarray(values, np.float64).reshape(-1) for name, values in actions.items()}

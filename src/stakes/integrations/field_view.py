@@ -61,7 +61,7 @@ class FieldView(nn.Module):
 def seen_variables(variable: str | None, components: Sequence[str] | None) -> list[str]:
     """The variables by name: one, or the two components of a wind."""
     if (variable is None) == (components is None):
-        raise SettingError("a decision looks at a variable, as in variable: 2t, or at components: [10u, 10v]")
+        raise SettingError("give either a variable, as in variable: 2t, or components, as in components: [10u, 10v]")
     if variable is not None:
         return [str(variable)]
     names = [str(name) for name in cast(Sequence[str], components)]
@@ -82,7 +82,7 @@ def field_view(
 ) -> FieldView:
     """The view that settings describe."""
     if (points is None) == (area is None):
-        raise SettingError("grid points are chosen by points: [12, 57] or by area: [north, west, south, east]")
+        raise SettingError("give either points: [12, 57], or area: [north, west, south, east]")
     chosen = _given_points(points, nodes) if points is not None else _points_inside(cast(Sequence[float], area), nodes)
     for name, numbers in (("means", means), ("scales", scales)):
         if isinstance(numbers, str | float | int) or len(numbers) != len(variables):
@@ -96,7 +96,7 @@ def field_view(
 def _given_points(points: Sequence[int], nodes: Mapping[str, Tensor] | None) -> Tensor:
     places = [int(point) for point in points]
     if not places or min(places) < 0 or len(set(places)) < len(places) or places != list(points):
-        raise SettingError(f"points must be different whole numbers from 0 on, at least one, got {list(points)!r}")
+        raise SettingError(f"points must be distinct whole numbers from 0 on, got {list(points)!r}")
     if nodes is not None and max(places) >= len(nodes["x"]):
         raise SettingError(f"points must lie below {len(nodes['x'])}, the number of grid points, got {max(places)}")
     return torch.tensor(places)
@@ -128,6 +128,6 @@ def _shares(weights: Sequence[float] | str, points: Tensor, nodes: Mapping[str, 
         given = torch.tensor([*map(float, weights)], dtype=torch.float64)
     if len(given) != len(points) or not bool((given >= 0).all() & (given.sum() > 0) & given.isfinite().all()):
         raise SettingError(
-            f"weights must be {len(points)} numbers, one a point, not negative and not all zero, got {len(given)}"
+            f"weights must be {len(points)} numbers, one for each point, not negative, not all zero, got {len(given)}"
         )
     return (given / given.sum()).float()

@@ -141,8 +141,8 @@ class ForecastObjective(nn.Module):
         self._require_series(outcome.shape[-1])
         if not bool(torch.isfinite(forecast.location).all()):
             raise NonFiniteError(
-                "the model emits numbers that are not finite: a series has missing values, which are to be filled, or "
-                "the training has diverged"
+                "the output of the model is not finite: a series has missing values, which must be filled, or training "
+                "has diverged"
             )
         outcome = outcome.to(forecast.location.dtype)
         if weight is not None:
@@ -182,7 +182,7 @@ class ForecastObjective(nn.Module):
         scales = torch.stack(loss_scales([terms], counts=counts))
         if not bool(((scales > 0) & torch.isfinite(scales)).all()):
             raise NonFiniteError(
-                "the mean cost and the mean score of the first batch must be positive and finite, to scale by, got "
+                "the mean cost and score of the first batch scale the loss and must be positive and finite, got "
                 f"{', '.join(f'{scale:g}' for scale in scales.tolist())}"
             )
         return scales
@@ -205,7 +205,7 @@ class ForecastObjective(nn.Module):
     def _require_series(self, series: int) -> None:
         if self.across == "series" and series == 1:
             raise SettingError(
-                'across="series" needs a model that forecasts several series at once, and this one has one at a time; '
+                'across="series" needs a model that forecasts several series at once, and this one forecasts one; '
                 'across="hours" decides on all hours of a series, across="none" on each hour'
             )
 
@@ -221,5 +221,5 @@ def refuse_unknown(what: str, layout: int, known: int, others: Mapping[str, obje
         raise CheckpointError(f"this {what} was saved by another version of stakes: layout {layout}, expected {known}")
     if others:
         raise SettingError(
-            f"{what} has no argument {', '.join(others)}; a saved model that has it is of another version of stakes"
+            f"{what} has no argument {', '.join(others)}; a saved model with it comes from another version of stakes"
         )

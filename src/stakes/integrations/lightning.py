@@ -235,7 +235,7 @@ class DecisionCallback(Callback):
         numbers = {f"{self.prefix}{name}": value.float() for name, value in self.metric.compute().items()}
         bins = self.reliability.compute()
         if not len(bins.cases) and not trainer.sanity_checking:
-            raise SettingError(f"no validation case came from the data loader {self.dataloader} of DecisionCallback")
+            raise SettingError(f"DecisionCallback got no validation case from data loader {self.dataloader}")
         pl_module.log_dict(numbers, sync_dist=True)  # equal in all processes already
         if not trainer.is_global_zero or trainer.sanity_checking:
             return

@@ -125,7 +125,7 @@ class DecisionAwareLoss(nn.Module):
         """
         if num_samples is not None:
             raise SettingError(
-                "a recurrent model draws each hour by itself, and its members are no joint draws of all hours; take a "
+                "a recurrent model samples each hour by itself, so its members are not joint draws of all hours; use a "
                 "model that forecasts all hours at once, such as NHITS or TSMixerx, or recurrent=False"
             )
         forecast, _ = distr_args
@@ -149,7 +149,7 @@ class DecisionAwareLoss(nn.Module):
         """
         if q is not None:
             raise SettingError(
-                "DecisionAwareLoss writes members, so predict takes no level and no quantiles; take quantiles of the "
+                "DecisionAwareLoss writes members, so predict takes no level or quantiles; compute quantiles from the "
                 "columns -sample-1, -sample-2, ..."
             )
 

@@ -40,8 +40,8 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
     caption = (
         "First: what an action costs for outcomes from low to high. Second: its expected cost over "
         f"{len(sample):,} outcomes, lowest at {amount_text(best, action_unit)}, the best constant action without a "
-        "forecast. Third: where the decision gradient acts, over forecasts made of neighbouring outcomes, as shares of "
-        f"members and of gradient by the member's value. {_gradient_words(check)}"
+        "forecast. Third: where the decision gradient acts, for forecasts made of neighbouring outcomes: the shares of "
+        f"members and of gradient, by the value of a member. {_gradient_words(check)}"
     )
     return Figure(
         "cost", "What the cost function rewards", caption, panels, {"cost": str(cost), "outcomes": len(sample)}

@@ -312,11 +312,11 @@ def groups_figure(comparison: Comparison) -> Figure:
     caption = "Mean regret per test case in groups of cases: what decisions cost above perfect foresight"
     if both:
         caption += (
-            f", and its paired change from {comparison.reference.name} with 95 % intervals, filled where they leave "
-            "out zero. Groups without a bar are too small for an interval"
+            f", and its paired change from {comparison.reference.name} with 95 % intervals, filled where they exclude "
+            "zero. Groups without a bar are too small for an interval"
         )
     caption += (
-        ". Thirds go by the outcome or, with as many cases, by what the forecast expected. Judging forecasts by cases "
+        ". Thirds are by outcome or, with equally many cases, by forecast. Judging forecasts by cases "
         "chosen by their outcome rewards exaggeration (the forecaster's dilemma); choosing by the forecast does not."
     )
     return Figure("groups", "Regret in groups of cases", caption, panels, comparison.settings)
@@ -376,14 +376,14 @@ def decisions_figure(comparison: Comparison) -> Figure:
     caption += " and the actions."
     caption += " Actions and outcomes are means of their parts." if comparison.several else ""
     caption += "" if what == "test case" else " A time with several cases is shown by their mean."
-    caption += f" Second: all {len(table):,} {what}s, as means of {size} neighbours." if len(shown) > 1 else ""
+    caption += f" Second: all {len(table):,} {what}s, averaged over {size} neighbours each." if len(shown) > 1 else ""
     if (rival := _saved_against(comparison)) is not None:
         saved = _saved(comparison, rival)
         panels.append(panel(draw_savings, comparison, saved))
         charts.append((_savings_chart(comparison, saved),))
         caption += (
-            f" Last: what {comparison.selected.name} has saved so far against {rival.name}. A steady rise is a gain "
-            "to count on, a few steps are luck."
+            f" Last: what {comparison.selected.name} has saved so far against {rival.name}. A steady rise is a "
+            "reliable gain; a few large steps may be luck."
         )
     title = "Decisions case by case" if comparison.times is None else "Decisions over time"
     return Figure("decisions", title, caption, panels, comparison.settings, charts)
@@ -485,7 +485,7 @@ def origins_figure(comparison: Comparison, origins: pd.DataFrame, rivals: Mappin
     """A panel per rival: what the decisions cost more or less than it after each origin of a backtest."""
     panels = [panel(draw_origins, origins, name, words, comparison.unit, height=2.7) for name, words in rivals.items()]
     caption = (
-        "Mean cost of the decisions after each origin, less that of the rival in the same cases: below zero they cost "
+        "Mean cost of the decisions after each origin, less that of the rival on the same cases: below zero they cost "
         "less. Bars are paired 95 % intervals, marks are filled where they exclude zero."
     )
     return Figure("origins", "Against every rival", caption, panels, comparison.settings)

@@ -58,8 +58,8 @@ _MOST_NAMED = 3
 _BOUNDS = ("upper", "lower")
 _RIVALS = {"weight_0": "weight 0", "climatology": "climatology", "today": "today"}
 _ABOUT_ORIGINS = (
-    "Every origin is a moment of the past. The forecast was fitted on the cases whose outcomes were known by then and "
-    "judged on those that came next, up to the following origin."
+    "Each origin is a moment in the past: the forecast was fitted on the cases known by then and judged on those up to "
+    "the next origin."
 )
 _ABOUT_COST = (
     "The cost c(a, y) is what is paid for action a when the outcome is y. Check that these curves show what you pay: "
@@ -177,9 +177,9 @@ def _weights_section(comparison: Comparison, frontier: Frontier) -> Section:
     harmless = "" if frontier.tolerance is None else " that hardly harm the score"
     text = (
         f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Of the weights"
-        f"{harmless} the one of least expected cost is selected. The intervals shown are those of each weight alone; "
-        "whether one is proven to be cheaper is tested for all at once, since the more are tried, the more seem "
-        "cheaper by chance."
+        f"{harmless} the one with the lowest expected cost is selected. Each interval is for one weight alone. Whether "
+        "a weight is proven cheaper is tested for all of them together: the more are tried, the more look cheaper by "
+        "chance."
     )
     figure = frontier_figure(frontier, comparison.unit, comparison.settings, base)
     table = frontier_table(frontier, comparison.unit, base)

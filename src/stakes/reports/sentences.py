@@ -341,9 +341,9 @@ def interval_sentences(comparison: Comparison) -> tuple[str, ...]:
     selection = comparison.selection
     network = comparison.kind == "fit" and (selection is None or selection.has_network)
     if not network or comparison.settings.get("ensemble", 1) != 1:
-        return ("Brackets hold 95 % intervals.",)
+        return ("Brackets are 95 % intervals.",)
     return (
-        "Brackets hold 95 % intervals. They account for the choice of test cases, not for the training seed: another "
+        "Brackets are 95 % intervals. They account for the choice of test cases, not for the training seed: another "
         "seed would change the cost somewhat.",
     )
 
