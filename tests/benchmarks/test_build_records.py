@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.build_records import RECIPES, Recipe, build_records, main
+from benchmarks.build_records import RECIPES, Recipe, main
 from stakes.data.records import load_record, record_names
 from stakes.errors import RecordError, StakesError
 
@@ -51,16 +51,6 @@ def test_packed_values_of_a_long_table_equal_the_source_exactly(recipe: Recipe) 
         places = [place for place, column in enumerate(record.columns) if column in wide]
         assert places
         np.testing.assert_allclose(record.values[:, places], wide[[record.columns[place] for place in places]], 1e-12)
-
-
-@needs_source
-def test_building_twice_gives_the_same_bytes_and_the_shipped_values(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    assert build_records(SOURCE, first) == build_records(SOURCE, second)
-    for path in first.iterdir():
-        assert path.read_bytes() == (second / path.name).read_bytes()
-    for name in record_names():
-        np.testing.assert_array_equal(load_record(name, first).values, load_record(name).values)
 
 
 def _write_tables(folder: Path, numbers: list[str], times: list[str]) -> None:
@@ -119,14 +109,3 @@ def test_the_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "must have a column 'ws10', got time, other" in capsys.readouterr().err
     assert issubclass(RecordError, StakesError)
-
-
-def test_a_long_table_must_not_vary_by_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _write_tables(tmp_path, ["1", "2"], ["2020-01-01", "2020-01-02"])
-    path = tmp_path / LONG[0].table
-    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-    shop, *others = lines[1].split(",")[1:]
-    lines[1] = ",".join(["2020-01-01", shop, *others[:-1], "5"])
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert f"must have one 'temperature_{shop}' a time, got 5 and 1 at 2020-01-01" in capsys.readouterr().err

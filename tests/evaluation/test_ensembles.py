@@ -126,29 +126,25 @@ def test_precision(kinds: tuple[str, str], wanted: str) -> None:
     assert found["energy_score"].dtype == np.dtype(wanted)
 
 
+def later(outcome: xr.DataArray) -> xr.DataArray:
+    return outcome["time"] + np.timedelta64(1, "D")
+
+
 Change = Callable[[xr.DataArray, xr.DataArray], Arrays]
 BAD: dict[str, tuple[Change, type[Exception], str]] = {
     "no members": (lambda m, o: (m.rename(number="member"), o), ShapeError, r"'number'.*\['time', 'member'\]"),
-    "one member": (lambda m, o: (m.isel(number=[0]), o), ShapeError, "at least two along 'number'.*fair.*got 1"),
+    "one member": (lambda m, o: (m.isel(number=[0]), o), ShapeError, "members .*'number'.*got 1"),
     "no cases": (lambda m, o: (m[:0], o[:0]), ShapeError, "at least one case"),
     "no case dimension": (lambda m, o: (m[0], o[0]), ShapeError, "dimension of cases"),
-    "all missing": (lambda m, o: (m * np.nan, o), ShapeError, "without missing values, got 20 cases"),
-    "texts": (lambda m, o: (m.astype(str), o), ShapeError, "members must hold numbers, got <U"),
-    "truths": (lambda m, o: (m, o > 0), ShapeError, "outcome must hold numbers, got bool"),
-    "infinite": (lambda m, o: (m, o.where(o < 1, np.inf)), NonFiniteError, "outcome must be finite or missing, got"),
-    "other times": (
-        lambda m, o: (m, o.assign_coords(time=o["time"] + np.timedelta64(1, "D"))),
-        ShapeError,
-        r"outcome has no time 2020-01-01.*which members has \(1 such\)",
-    ),
-    "more times": (lambda m, o: (m[1:], o), ShapeError, "members has no time 2020-01-01"),
-    "a time twice": (
-        lambda m, o: (m, o.isel(time=[0, 0, *range(2, 20)])),
-        ShapeError,
-        "time 2020-01-01.* more than once",
-    ),
-    "other size": (lambda m, o: (m, o[:7].drop_vars("time")), ShapeError, "size of members along 'time', got 7 and 20"),
-    "other dimensions": (lambda m, o: (m, o.rename(time="hour")), ShapeError, r"dimensions \['time'\].*got \['hour'\]"),
+    "all missing": (lambda m, o: (m * np.nan, o), ShapeError, "members .*20"),
+    "texts": (lambda m, o: (m.astype(str), o), ShapeError, "members .*<U"),
+    "truths": (lambda m, o: (m, o > 0), ShapeError, "outcome .*bool"),
+    "infinite": (lambda m, o: (m, o.where(o < 1, np.inf)), NonFiniteError, "outcome"),
+    "other times": (lambda m, o: (m, o.assign_coords(time=later(o))), ShapeError, "outcome .*2020-01-01"),
+    "more times": (lambda m, o: (m[1:], o), ShapeError, "members .*2020-01-01"),
+    "a time twice": (lambda m, o: (m, o.isel(time=[0, 0, *range(2, 20)])), ShapeError, "outcome .*2020-01-01"),
+    "other size": (lambda m, o: (m, o[:7].drop_vars("time")), ShapeError, "'time', got 7 and 20"),
+    "other dimensions": (lambda m, o: (m, o.rename(time="hour")), ShapeError, r"outcome .*\['hour'\]"),
     "other units": (lambda m, o: (m, o.assign_attrs(units="knots")), ShapeError, "'m s-1' and 'knots'"),
     "taken names": (lambda m, o: (m.assign_coords(level=850), o), ShapeError, "rename level"),
 }
@@ -181,8 +177,8 @@ def test_table() -> None:
 def test_tables_of_quantiles_are_no_members() -> None:
     outcome = pd.Series([0.2, 0.3])
     for columns in ([0.1, 0.5, 0.9], ["q10", "q50", "q90"]):
-        with pytest.raises(ShapeError, match=r"has columns named as quantiles, .* which are not equally likely"):
-            evaluate_table(pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=columns), outcome, ShortfallCost(5.0))
+        quantiles = pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=columns)
+        refuses(ShapeError, "members .* quantiles", evaluate_table, quantiles, outcome, COST)
     members = pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=["p1", "p2", "p3"])
     assert len(evaluate_table(members, outcome, ShortfallCost(5.0))) == 2
 

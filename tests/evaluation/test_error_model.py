@@ -9,7 +9,7 @@ from refusals import refuses
 
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import ShapeError
-from stakes.forecasting.error_model import ErrorModel, ForecastTerms, fit_error_model, mean_and_spread, quantile_levels
+from stakes.forecasting.error_model import ErrorModel, ForecastTerms, fit_error_model, quantile_levels
 
 TERMS = ForecastTerms()
 PLAIN = ErrorModel("normal", 1.0, (None, None), 0.0, 1.0, 0.0, {}, {}, (-np.inf, np.inf), (-1.0, 0.0, 1.0))
@@ -18,12 +18,6 @@ PLAIN = ErrorModel("normal", 1.0, (None, None), 0.0, 1.0, 0.0, {}, {}, (-np.inf,
 def fitted(members: np.ndarray, outcomes: np.ndarray, bounds: tuple = (None, None), **beside: object) -> ErrorModel:
     given = ForecastSet(members[..., None], outcomes=outcomes[:, None], **beside)
     return fit_error_model(given, 0, replace(TERMS, spread=not given.is_point), bounds, 100, np.ones(len(given)))
-
-
-def test_mean_and_spread_are_weighted():
-    members = np.array([[0.0, 1.0, 4.0]])
-    repeated = np.array([[0.0, 1.0, 1.0, 4.0]])
-    np.testing.assert_allclose(mean_and_spread(members, np.array([1.0, 2.0, 1.0])), mean_and_spread(repeated, None))
 
 
 def test_roots_are_the_way_back():

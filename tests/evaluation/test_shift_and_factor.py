@@ -38,16 +38,6 @@ def believed(members: np.ndarray, outcomes: np.ndarray) -> tuple[float, float]:
     return correction.shift[0], correction.factor[0]
 
 
-def test_errors_twice_as_wide_as_the_members_are_a_factor() -> None:
-    shift, factor = shift_and_factor(np.tile([-1.0, 1.0], (2, 1)), np.array([-2.0, 2.0]))
-    assert (shift, factor) == (pytest.approx(0.0, abs=1e-3), pytest.approx(2.0, abs=1e-3))
-
-
-def test_members_without_spread_are_shifted_only() -> None:
-    shift, factor = shift_and_factor(np.zeros((3, 4)), np.array([1.0, 2.0, 6.0]))
-    assert (shift, factor) == (pytest.approx(2.0, abs=1e-3), 1.0)
-
-
 @pytest.mark.parametrize("skewed", [False, True])
 @pytest.mark.parametrize(("shift", "factor"), [(0.0, 1.0), (0.7, 2.0), (-2.0, 0.5)])
 def test_the_least_crps_of_a_general_minimiser(skewed: bool, shift: float, factor: float) -> None:

@@ -23,9 +23,7 @@ from straight_model import StraightModel
 
 import stakes
 from stakes.actions.solve import solve_action
-from stakes.data.case_table import CaseTable
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
-from stakes.forecasting.plan import plan_fit
 from stakes.models.sample_model import member_shares, pooled_members
 from stakes.training.settings import (
     ESTIMATOR_MODELS,
@@ -34,7 +32,6 @@ from stakes.training.settings import (
     TrainingSettings,
     automatic_settings,
 )
-from stakes.training.weight_search import train_weights
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
@@ -52,7 +49,7 @@ def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarr
 def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
     """A quick one, of the models of the search where a test does not ask for those of all rows."""
     given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
-    given |= {"refit_on_all_rows": False, "recent_errors": False, "model_selection": False}
+    given |= {"refit_on_all_rows": False, "recent_errors": False, "model_selection": False, "ensemble": 1}
     return stakes.DecisionAwareForecaster(COST, **(given | settings))
 
 
@@ -146,16 +143,6 @@ def test_models_are_pooled() -> None:
 LONG = TrainingSettings(
     epochs=20, pretraining_epochs=10, validate_every=10, batch=250, learning_rate=0.05, validation_members=20
 )
-
-
-def test_automatic_weight_is_zero_where_nothing_is_to_be_gained() -> None:
-    found = forecaster(model=StraightModel, decision_weight="auto", weights=(0.0, 0.5), training=LONG, members=100)
-    found.fit(*table(800, uneven=0.0))
-    assert found.decision_weight_ == 0
-    assert not found.forecast_.baseline_models
-    assert [point.weight for point in found.frontier_.points] == [0.0, 0.5]
-    assert "Weight 0 is selected" in found.frontier_.reason
-    assert "baseline" not in found.evaluate(*table(100, uneven=0.0, seed=1))
 
 
 def test_automatic_weight_is_positive_where_the_model_cannot_have_both() -> None:
@@ -263,15 +250,6 @@ def test_nothing_is_trained_of_a_linear_model() -> None:
     np.testing.assert_allclose(clear.predict(features), 3 * features[:, 0], atol=0.05)
 
 
-def test_on_a_straight_line_the_linear_start_beats_the_network_alone() -> None:
-    features, outcome = table(400, uneven=0.0)
-    linear, none = (
-        forecaster(base=base, decision_weight=0.0, members=100).fit(features, outcome) for base in ("linear", "none")
-    )
-    scores = [found.assess(*table(400, uneven=0.0, seed=1))["energy_score"].mean() for found in (linear, none)]
-    assert scores[0] < 0.9 * scores[1]
-
-
 def test_no_member_leaves_the_bounds_of_the_outcomes() -> None:
     features, outcome = table(200)
     rectified = np.maximum(outcome, 0)
@@ -305,17 +283,6 @@ def test_the_chosen_weight_is_trained_again_on_all_rows() -> None:
     assert mean == pytest.approx(shifted()[1].mean(), rel=1e-5)
     assert float(held.forecast_.models[0].state_dict()["outcome_scaling.mean"]) == pytest.approx(mean - 5, rel=0.1)
     assert found.forecast_.state.climatology_action > held.forecast_.state.climatology_action
-
-
-def test_without_it_the_models_are_those_of_the_search() -> None:
-    held = forecaster(baseline=True, refit_on_all_rows=False, ensemble=2).fit(*shifted())
-    features, outcome = (torch.from_numpy(each).float() for each in shifted())
-    training = plan_fit(held.parameters, CaseTable(features, outcome[:, None])).training
-    for each, kept in zip(
-        train_weights(training), (held.forecast_.baseline_models, held.forecast_.models), strict=True
-    ):
-        for model, other in zip(each.models, kept, strict=True):
-            assert _distance(model.state_dict(), other.state_dict()) == 0
 
 
 def test_refit_trains_what_was_chosen_on_other_rows() -> None:
@@ -421,21 +388,6 @@ def test_inputs_that_cannot_be_used(fitted: stakes.DecisionAwareForecaster) -> N
     times = np.datetime64("2020-01-01") + np.arange(20)
     refuses(ShapeError, "times must", forecaster().fit, features, outcome, times=times[1:])
     refuses(ShapeError, "row 1 comes before the one above", forecaster().fit, features, outcome, times=times[::-1])
-
-
-def test_times_make_blocks_of_weeks() -> None:
-    features, outcome = table(2000)
-    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=1000))
-    found.fit(features, outcome, times=np.datetime64("2020-01-01") + np.arange(2000))
-    assert (found.validation_cases_, found.frontier_.block) == (500, 7)
-
-
-def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
-    features, outcome = table(59 * 24 * 4)
-    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=2000))
-    found.fit(features, outcome, times=np.datetime64("2020-01-01T00") + np.arange(len(outcome)))  # 59 days judge
-    assert (found.decision_weight_, found.frontier_.block) == (0, 72)
-    assert "too few" in found.frontier_.reason
 
 
 # Failures

@@ -23,6 +23,7 @@ def fitted(request: pytest.FixtureRequest) -> DecisionAwareForecaster:
         conditioned=ranged,
         epochs=2,
         members=20,
+        ensemble=2,
         random_state=0,
     )
     return few.fit(features, features.mean(axis=1) + random.normal(0, 0.1, 120))

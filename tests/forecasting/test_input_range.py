@@ -122,10 +122,10 @@ def trial(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     known = slice(problem.train - 800, problem.train)
     cost = next(iter(problem.costs.values()))
     forecaster = DecisionAwareForecaster(
-        cost, decision_weight=0.0, epochs=3, members=20, model_selection=False, device="cpu", random_state=0, gap=1
+        cost, decision_weight=0.0, epochs=3, members=20, model_selection=False, random_state=0, gap=1
     )
     forecaster.fit(problem.features[known], problem.outcomes[known])
-    return problem, forecaster, problem.test_rows[::30]
+    return problem, forecaster, problem.test_rows[::90]
 
 
 @pytest.mark.parametrize("deviations", [1, 8, 100])

@@ -532,7 +532,7 @@ def test_a_fit_of_python_is_saved_and_every_command_goes_on_from_it(tmp_path: Pa
 
 
 def test_no_result_depends_on_where_parts_are_worked_on(
-    fitted: PanelForecaster, monkeypatch: pytest.MonkeyPatch
+    fitted: PanelForecaster, workers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Panel.batches, "__defaults__", (700,))
     table = sales()
@@ -541,6 +541,7 @@ def test_no_result_depends_on_where_parts_are_worked_on(
     assert len(list(fitted.read(table).parts())) > 1
     for here, apart in zip(alone, (fitted.decide(table), fitted.evaluate(table).cases), strict=True):
         pd.testing.assert_frame_equal(here, apart)
+    assert len(workers) == 4  # two for each
     refuses(SettingError, "engine", PanelForecaster, COST, target="demand", leads="1d", engine="cloud")
 
 

@@ -38,14 +38,6 @@ def test_the_score_is_that_of_the_forecaster_or_of_its_training(given: dict[str,
     assert settings_of(**given).score == expected
 
 
-def test_epochs_take_the_place_of_those_of_the_training() -> None:
-    assert (settings_of(epochs=7).epochs, settings_of(epochs=7, training=TRAINING).epochs) == (7, 7)
-
-
-def test_words_that_are_no_score() -> None:
-    refuses(SettingError, "^score", settings_of, scoring_rule="crps")
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -61,9 +53,11 @@ def test_how_many_members_decide(given: dict[str, Any], expected: int | None) ->
     assert settings_of(**given).decision_member_count == expected
 
 
-@pytest.mark.parametrize("count", [9, 0, 2.5, "many", True])
-def test_numbers_of_members_that_cannot_decide(count: object) -> None:
-    refuses(SettingError, "^decision_member_count", settings_of, decision_member_count=count)
+def test_settings_that_cannot_be() -> None:
+    assert (settings_of(epochs=7).epochs, settings_of(epochs=7, training=TRAINING).epochs) == (7, 7)
+    refuses(SettingError, "^score", settings_of, scoring_rule="crps")
+    for count in (9, 0, 2.5, "many", True):
+        refuses(SettingError, "^decision_member_count", settings_of, decision_member_count=count)
 
 
 @pytest.mark.parametrize("rule", ["pointwise", "total", "energy=1,total=0.5"])
@@ -71,7 +65,7 @@ def test_a_forecaster_of_every_score(rule: str) -> None:
     features, outcome = np.random.default_rng(0).uniform(size=(2, 60, 2))
     quick = TrainingSettings(epochs=1, batch=16, members=4, validation_members=4)
     usual: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=8, layers=1), "base": "none", "training": quick}
-    usual |= {"decision_weight": 0, "random_state": 0}
+    usual |= {"decision_weight": 0, "random_state": 0, "ensemble": 1}
     models = [
         stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, outcome).forecast_.models[0]
         for given in ({}, {"scoring_rule": rule})
@@ -81,7 +75,6 @@ def test_a_forecaster_of_every_score(rule: str) -> None:
 
 
 def test_a_cost_without_a_total_is_refused_in_one_sentence() -> None:
-    cost = stakes.ProtectionCost(0.5, 0.5)
     features, outcome = np.random.default_rng(0).uniform(size=(2, 60, 2))
-    with pytest.raises(SettingError, match=r"its total\(outcome\), for the CRPS of it; ProtectionCost has none$"):
-        stakes.DecisionAwareForecaster(cost, scoring_rule="total", epochs=1).fit(features, outcome)
+    totals = stakes.DecisionAwareForecaster(stakes.ProtectionCost(0.5, 0.5), scoring_rule="total", epochs=1)
+    refuses(SettingError, "ProtectionCost has none", totals.fit, features, outcome)

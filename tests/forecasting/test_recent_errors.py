@@ -102,10 +102,15 @@ def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
     return stakes.DecisionAwareForecaster(cost, **given | settings)
 
 
-def test_what_every_fit_lags_behind_is_learned(record) -> None:
+@pytest.fixture(scope="module")
+def fresh(record) -> stakes.DecisionAwareForecaster:
+    features, outcome = record
+    return forecaster().fit(features[:900], outcome[:900])
+
+
+def test_what_every_fit_lags_behind_is_learned(record, fresh) -> None:
     features, outcome = record
     raw = forecaster(recent_errors=False).fit(features[:900], outcome[:900])
-    fresh = forecaster().fit(features[:900], outcome[:900])
     assert raw.forecast_.state.correction is None
     assert fresh.forecast_.state.correction.shift[0] == pytest.approx(
         0.004 * ((732 - 675 / 2) + (844 - 786 / 2)) / 2, abs=0.2
@@ -129,20 +134,14 @@ def test_what_a_fit_on_newer_rows_cures_by_itself_is_corrected_less(record) -> N
     assert searched.factor[0] > 1.5
 
 
-def test_a_bundle_keeps_it(record, tmp_path) -> None:
+def test_a_bundle_and_a_refit_keep_it(record, fresh, tmp_path) -> None:
     features, outcome = record
-    fresh = forecaster().fit(features[:900], outcome[:900])
     save_bundle(tmp_path / "fit", fresh)
     loaded = load_bundle(tmp_path / "fit", cost=fresh.cost).forecaster
     assert loaded.forecast_.state.correction == fresh.forecast_.state.correction
     np.testing.assert_array_equal(loaded.sample(features[900:]), fresh.sample(features[900:]))
-
-
-def test_a_refit_keeps_it(record) -> None:
-    features, outcome = record
-    fresh = forecaster().fit(features[:900], outcome[:900])
-    before = fresh.forecast_.state.correction
-    assert fresh.refit(features, outcome).forecast_.state.correction is before
+    before = loaded.forecast_.state.correction
+    assert loaded.refit(features, outcome).forecast_.state.correction is before
 
 
 def test_members_stay_within_bounds(record) -> None:

@@ -1,5 +1,6 @@
 """What holds whatever a stack is trained with: no replica notices another, and an interruption changes nothing."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from refusals import refuses
 
 from stakes import ImbalanceCost, ShortfallCost
 from stakes.errors import InterruptedTraining
-from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.progress import Trained
+from stakes.training.replicas import ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.trainer import estimate_scales, train, validate
 
@@ -38,27 +40,41 @@ def settings_of(option: str) -> TrainingSettings:
 
 
 @pytest.fixture
-def replicas(kind: str, make_replica: MakeReplica, make_ranged: MakeReplica) -> list[Replica]:
-    """Three that differ in weight, seed and cost, or belong to one range of decision makers."""
+def whole(kind: str, option: str, make_replica: MakeReplica, make_ranged: MakeReplica) -> list[Trained]:
+    """Three replicas that differ in weight, seed and cost, or belong to one range of decision makers, trained."""
+    return _whole(kind, option, make_replica, make_ranged)
+
+
+@cache
+def _whole(kind: str, option: str, make_replica: MakeReplica, make_ranged: MakeReplica) -> list[Trained]:
     if kind in dict(RANGED):
-        return [make_ranged(kind == "conditioned", seed, weight) for _, weight, seed in PLACES]
-    return [
-        make_replica(kind, cost=ShortfallCost(penalty), weight=weight, seed=seed, outcomes=3)
-        for penalty, weight, seed in PLACES
-    ]
+        replicas = [make_ranged(kind == "conditioned", seed, weight) for _, weight, seed in PLACES]
+    else:
+        replicas = [
+            make_replica(kind, cost=ShortfallCost(penalty), weight=weight, seed=seed, outcomes=3)
+            for penalty, weight, seed in PLACES
+        ]
+    return train(replicas, settings_of(option))
 
 
 @every_option
-def test_a_stack_equals_its_runs_one_by_one(replicas: list[Replica], option: str) -> None:
-    for found, each in zip(train(replicas, settings_of(option)), replicas, strict=True):
+def test_a_stack_equals_its_runs_one_by_one(whole: list[Trained], option: str) -> None:
+    for found in whole:
         assert found.status == "finished"
-        assert_same(found, train([each], settings_of(option))[0])
+        assert_same(found, train([found.replica], settings_of(option))[0])
 
 
 @pytest.mark.parametrize(("kind", "option"), PAIRS)
-def test_together_equals_in_turns(kind: str, option: str, make_replica: MakeReplica) -> None:
+def test_together_equals_in_turns(kind: str, option: str, make_replica: MakeReplica, make_cases: Any) -> None:
     replicas = [
-        make_replica(kind, cost=ImbalanceCost(1.0 + row, 2.0, 0.0, 5.0), weight=0.4, seed=row, outcomes=3, dtype=DOUBLE)
+        make_replica(
+            kind,
+            cost=ImbalanceCost(1.0 + row, 2.0, 0.0, 5.0),
+            seed=row,
+            train=make_cases(seed=row, outcomes=3),
+            validation=make_cases(24, 10 + row, 3),
+            dtype=DOUBLE,
+        )
         for row in range(2)
     ]
     turns, together = (ReplicaStack(replicas, settings_of(option), CPU, way) for way in (False, True))
@@ -71,9 +87,8 @@ def test_together_equals_in_turns(kind: str, option: str, make_replica: MakeRepl
 
 
 @every_option
-def test_resumed_training_ends_with_the_same_bits(replicas: list[Replica], option: str, tmp_path: Path) -> None:
-    settings = settings_of(option)
-    whole = train(replicas, settings)
+def test_resumed_training_ends_with_the_same_bits(whole: list[Trained], option: str, tmp_path: Path) -> None:
+    settings, replicas = settings_of(option), [each.replica for each in whole]
     for _ in range(settings.pretraining_epochs + 1):  # an epoch at a time
         refuses(InterruptedTraining, "", train, replicas, settings, checkpoints=tmp_path, stop=lambda: True)
     for found, expected in zip(train(replicas, settings, checkpoints=tmp_path), whole, strict=True):

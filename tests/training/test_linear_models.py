@@ -1,7 +1,6 @@
 """Training from a linear start, and the linear model, of which nothing is trained."""
 
 import math
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,7 @@ from torch import Tensor
 
 from stakes import DiffusionModel, ImplicitModel, SampleModel
 from stakes.data.case_table import CaseTable
-from stakes.models.residual_model import LocatedFactory, ResidualModel
-from stakes.training.settings import ImplicitSettings
+from stakes.models.residual_model import ResidualModel
 from stakes.training.trainer import train
 
 USED = replace(QUICK, weight_decay=0.1)
@@ -112,9 +110,3 @@ def test_it_trains_in_a_stack(together: bool, make_replica: MakeReplica) -> None
     for found in train(replicas, QUICK, together=together):
         assert found.status == "finished"
         assert found.best_loss < 10
-
-
-def test_the_factory_can_be_sent_to_other_processes() -> None:
-    factory = pickle.loads(pickle.dumps(LocatedFactory(ImplicitSettings(2, 4, 1).build)))
-    model = factory(5, 2)
-    assert model.sample(torch.randn(3, 5), 4).shape == (3, 4, 2)

@@ -14,7 +14,6 @@ from stakes.errors import SettingError
 from stakes.training.replicas import ParameterScales, Replica, ReplicaStack, StackedCases, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
 from stakes.training.steps import Stepper
-from stakes.training.trainer import fingerprint
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)
@@ -32,15 +31,6 @@ def test_draws_are_a_pure_function_of_seed_and_moment(make_ranged: Callable[...,
         assert not torch.equal(drawn, stack.cost_parameters(4000, *other))
     shares = np.sort((drawn[0, :, 0].double().log() / np.log(50)).numpy())
     assert np.abs(shares - (np.arange(4000) + 0.5) / 4000).max() < 1.63 / np.sqrt(4000)  # Kolmogorov, one in a hundred
-
-
-def test_noise_and_batches_are_those_of_one_decision_maker(
-    make_ranged: Callable[..., Replica], make_replica: Callable[..., Replica]
-) -> None:
-    ranged, plain = (ReplicaStack([each], SETTINGS, CPU) for each in (make_ranged(False), make_replica("implicit")))
-    assert torch.equal(ranged.shuffles("training", 1), plain.shuffles("training", 1))
-    for name, values in plain.noise(16, 6, "training", 1, 0).items():
-        assert torch.equal(ranged.noise(16, 6, "training", 1, 0)[name], values)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -108,16 +98,6 @@ def test_one_range_a_stack(make_ranged: Callable[..., Replica]) -> None:
     refuses(SettingError, "differ in their parameters", stacked_cost, [COST, ShortfallCost(5.0)], CPU, torch.float32)
 
 
-def test_a_checkpoint_of_another_range_is_another(make_ranged: Callable[..., Replica]) -> None:
-    def told(replica: Replica) -> str:
-        stack = ReplicaStack([replica], SETTINGS, CPU)
-        return fingerprint(stack, stack.initial_parameters())
-
-    costs = (COST, ShortfallCost(ParameterRange(1, 40)), ShortfallCost(ParameterRange(1, 50, log=False)))
-    assert len({told(make_ranged(cost=cost)) for cost in costs} | {told(make_ranged(False))}) == 4
-    assert told(make_ranged()) == told(make_ranged())
-
-
 def scales(cost: Cost, *cases: CaseTable) -> ParameterScales:
     stacked = StackedCases(cases, torch.float32, CPU)
     return ParameterScales.of(ParameterColumn.of(cost), [cost] * len(cases), stacked)
@@ -153,12 +133,3 @@ def test_between_and_at_the_ends_weights_go_on_smoothly(make_cases: Callable[...
     beyond = weigh(torch.tensor([[[1.0], [1 - 1e-6], [50.0], [50 + 1e-4]]]))[0]
     assert beyond[1] == beyond[0]
     assert beyond[3] == beyond[2]
-
-
-def test_each_replica_has_the_weights_of_its_own_outcomes(make_cases: Callable[..., CaseTable]) -> None:
-    one, other = make_cases(200), make_cases(200, 1)
-    cost = ShortfallCost(RANGE)
-    both = scales(cost, one, other, one).weights
-    assert torch.equal(both[0], both[2])
-    assert not torch.equal(both[0], both[1])
-    assert torch.equal(both[1], scales(cost, other).weights[0])

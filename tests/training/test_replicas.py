@@ -30,7 +30,6 @@ from stakes.scores.scoring_rules import named_score, score_weights
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
-from stakes.training.trainer import estimate_scales, validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(batch=13, members=5, validation_members=7)
@@ -57,6 +56,8 @@ COSTS: dict[str, Callable[[float], Any]] = {
     "imbalance": lambda number: ImbalanceCost(1 + number, 2 - number / 4, -1 - number, 4 + number),
     "function": lambda number: cost_function(squared, -1 - number, 4 + number),
 }
+OF_SITES = ("shortfall", "wind", "newsvendor", "imbalance")
+ESTIMATORS = {"score_estimator": "biased", "decision_estimator": "debiased"}
 every_cost = pytest.mark.parametrize("name", COSTS)
 COMPANIONS: dict[str, Callable[[Any, TrainingSettings], Any]] = {
     "decision": lambda cost, settings: DecisionScore(cost, settings.decision_estimator),
@@ -445,68 +446,22 @@ def test_every_cost_together(name: str, make_replica: MakeReplica) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "estimator", [{"score_estimator": "biased"}, {"decision_estimator": "debiased"}], ids=["biased", "debiased"]
-)
-def test_every_estimator_together(estimator: dict[str, Any], make_replica: MakeReplica) -> None:
-    settings = replace(SETTINGS, members=6, validation_members=6, **estimator)
-    assert_all_alike([make_replica(seed=seed, dtype=torch.float64) for seed in (0, 1)], settings)
+LOSSES: list[tuple[dict[str, Any], str]] = [
+    *(({"companion": each}, name) for each in ("decision", "crps_of_total") for name in COSTS if name in OF_SITES),
+    ({"companion": "variogram"}, "wind"),  # which does not look at the cost
+    *(({"score": score}, "wind") for score in ("pointwise", "total=2,pointwise=1")),
+    *(({estimator: kind, "members": 6}, "shortfall") for estimator, kind in ESTIMATORS.items()),
+]
 
 
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-@pytest.mark.parametrize(
-    ("companion", "name"),
-    [
-        *[
-            (each, name)
-            for each in ("decision", "crps_of_total")
-            for name in ("shortfall", "wind", "newsvendor", "imbalance")
-        ],
-        ("variogram", "wind"),  # which does not look at the cost
-    ],
-)
-def test_every_companion_together(companion: Any, kind: str, name: str, make_replica: MakeReplica) -> None:
-    settings = replace(SETTINGS, companion=companion)
+@pytest.mark.parametrize(("changed", "name"), LOSSES)
+def test_every_loss_together(changed: dict[str, Any], kind: str, name: str, make_replica: MakeReplica) -> None:
     replicas = [
         make_replica(kind, cost=COSTS[name](number), seed=seed, outcomes=3, dtype=torch.float64)
         for number, seed in [(0.0, 0), (1.0, 0), (2.0, 1)]
     ]
-    assert_all_alike(replicas, settings)
-
-
-@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-@pytest.mark.parametrize("score", ["pointwise", "total=2,pointwise=1"])
-def test_every_score_together(score: str, kind: str, make_replica: MakeReplica) -> None:
-    replicas = [
-        make_replica(kind, cost=COSTS["wind"](number), seed=seed, outcomes=3, dtype=torch.float64)
-        for number, seed in [(0.0, 0), (1.0, 0), (2.0, 1)]
-    ]
-    assert_all_alike(replicas, replace(SETTINGS, score=score))
-
-
-@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-def test_validation_together(kind: str, make_replica: MakeReplica, make_cases: Any) -> None:
-    """Replicas with data sets of their own, in validation and in the scales."""
-    replicas = [
-        make_replica(
-            kind,
-            cost=ShortfallCost(2.0 + row),
-            seed=row % 2,
-            train=make_cases(seed=data),
-            validation=make_cases(24, 10 + data),
-            dtype=torch.float64,
-        )
-        for row, data in enumerate((0, 5, 0))
-    ]
-    turns, together = (ReplicaStack(replicas, SETTINGS, CPU, way) for way in (False, True))
-    rows = turns.initial_parameters()
-    scales = estimate_scales(turns, rows)
-    assert_rows_close(estimate_scales(together, rows), scales)
-    found, expected = validate(together, rows, scales), validate(turns, rows, scales)
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        torch.testing.assert_close(found[name], values, rtol=1e-10, atol=1e-12)
-    assert expected["cost"].unique().numel() == 3
+    assert_all_alike(replicas, replace(SETTINGS, **{"validation_members": 6} | changed))
 
 
 class Regularised(nn.Module):

@@ -202,38 +202,6 @@ def test_without_scales_the_score_alone_is_trained(together: bool, make_replica:
 # -- what changes from step to step
 
 
-@both_ways
-@pytest.mark.parametrize("scaled", [True, False])
-def test_gradient_norms(together: bool, scaled: bool, make_replica: MakeReplica) -> None:
-    replicas = different(make_replica, "implicit")
-    stepper = stepper_of(replicas, SETTINGS, together, scaled)
-    run(stepper, (1,))
-    before = {name: values.clone() for name, values in stepper.state().items()}
-    norms = stepper.gradient_norms("training", 2)
-    assert norms.keys() == ({"score", "decision"} if scaled else {"score"})
-    for name, values in stepper.state().items():
-        assert torch.equal(values, before[name]), f"{name} has changed"
-    stack = stepper.stack
-    for row, each in enumerate(replicas):
-        model: Any = copy.deepcopy(each.model)
-        model.load_state_dict(stack.layout.weights(model, stepper.parameters[row]))
-        batch = stack.shuffles("training", 2)[stack.seed_index[row], :12]
-        noise = stack.noise(12, 5, "training", 2, 0)
-        draw = model.training_draw(
-            each.train.features[batch].to(DOUBLE),
-            each.train.outcome[batch].to(DOUBLE),
-            {name: values[stack.seed_index[row]] for name, values in noise.items()},
-        )
-        terms = {
-            "score": EnergyScore()(draw.score_members, draw.score_outcome).mean() / (0.5 if scaled else 1.0),
-            "decision": DecisionScore(each.cost)(draw.decision_members, draw.decision_outcome).mean() / 2.0,
-        }
-        for name, found in norms.items():
-            gradients = torch.autograd.grad(terms[name], list(model.parameters()), retain_graph=True)
-            expected = torch.cat([gradient.flatten() for gradient in gradients]).norm()
-            torch.testing.assert_close(found[row], expected, rtol=1e-10, atol=0.0)
-
-
 # -- steps that are refused
 
 
@@ -304,17 +272,3 @@ def test_a_step_that_is_not_finite_is_refused(
     if not together:
         alone = run(stepper_of([replicas[2]], settings), (1,))
         assert torch.equal(alone[-1][0], history[-1][2])
-
-
-@both_ways
-def test_every_replica_may_be_refused_at_a_step_of_its_own(together: bool, make_replica: MakeReplica) -> None:
-    replicas = [fragile(make_replica, "score", sick=True, seed=seed) for seed in range(4)]
-    stepper = stepper_of(replicas, SETTINGS, together)
-    history = run(stepper, (1,))
-    orders = stepper.stack.shuffles("training", 1)
-    steps = [int((order == BROKEN_CASE).nonzero()) // 12 + 1 for order in orders]
-    assert len(set(steps)) > 1
-    assert stepper.troubles() == {row: Trouble(step, "score") for row, step in enumerate(steps)}
-    before = [stepper.stack.initial_parameters(), *history]
-    for row, step in enumerate(steps):
-        assert torch.equal(history[-1][row], before[step - 1][row])

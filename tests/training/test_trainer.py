@@ -128,18 +128,6 @@ def test_a_replica_that_is_done_leaves_the_stack(
     assert told == [*training[1:], sum(result.status == "finished" for result in results)]
 
 
-def test_training_that_only_does_harm_returns_what_it_started_from(make_replica: MakeReplica) -> None:
-    """Fine-tuning: the given weights are a candidate, epoch 0."""
-    first = train([make_replica()], replace(QUICK, epochs=10))[0]
-    assert first.best_epoch > 0
-    tuned = make_replica(seed=5)
-    tuned.model.load_state_dict(first.weights)
-    result = train([tuned], replace(QUICK, epochs=3, learning_rate=3.0))[0]
-    assert (result.best_epoch, result.epoch, result.status) == (0, 3, "finished")
-    for name, values in first.weights.items():
-        assert torch.equal(result.weights[name], values)
-
-
 # -- pre-training
 
 
@@ -220,24 +208,6 @@ def test_scales_are_those_of_the_objective(
 
 
 # -- what may be trained
-
-
-def pinball(action: Tensor, outcome: Tensor) -> Tensor:
-    gap = outcome - action
-    return 0.05 * gap**2 + torch.where(gap > 0, 3 * gap, -gap)
-
-
-@pytest.mark.parametrize(("kind", "dtype"), [("own", torch.float32), ("implicit", torch.float64)])
-def test_an_own_cost_and_an_own_model(kind: str, dtype: torch.dtype, make_replica: MakeReplica) -> None:
-    each = make_replica(kind, cost=cost_function(pinball, -1.0, 3.0), dtype=dtype)
-    (result,), recorder = recorded([each], replace(QUICK, learning_rate=0.1))
-    assert result.status == "finished"
-    assert result.best_loss < 0.97 * recorder.losses(0)[0]
-    parameters = dict(each.model.named_parameters())
-    assert all(result.weights[name].dtype == dtype for name in parameters)
-    result.replica.model.load_state_dict(result.weights)
-    assert all(torch.equal(values, result.weights[name]) for name, values in each.model.state_dict().items())
-    assert each.model.sample(each.validation.features.to(dtype), 4).shape == (24, 4, 1)  # type: ignore[operator]
 
 
 def test_nothing_to_train() -> None:

@@ -245,8 +245,8 @@ def crps_and_slopes(
         score = (seen < members) - quantile_levels(members.shape[1])
         score *= 2
         moving = score * (members == free) if bounded else score
-        sums = (np.add.reduce(each, 1) for each in (score * (members - seen), moving, moving * spread))
-        crps, by_location, by_log_scale = (each / members.shape[1] for each in sums)
+        parts = score * (members - seen), moving, moving * spread
+        crps, by_location, by_log_scale = [np.add.reduce(each, 1) / members.shape[1] for each in parts]
         return crps, by_location, by_log_scale
     below, integral = _of_family(family)
     z = (outcome - location) / scale
