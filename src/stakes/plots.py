@@ -22,7 +22,7 @@ from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_metrics import BAND_LEVELS
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling, Sampled
 from stakes.evaluation.regret import HOUR, OUTCOME, RegretAttribution, by_kind
-from stakes.evaluation.selection import ModelSelection, TestedCandidate, candidate_title
+from stakes.evaluation.selection import CandidateOnTest, ModelSelection, candidate_title
 from stakes.evaluation.value import ValueCurve
 from stakes.text import amount_text, number_text, tick_texts
 
@@ -461,7 +461,7 @@ def _selection_rows(selection: ModelSelection) -> tuple[list[tuple[str, float, D
         if judged.cost is None:  # it failed
             continue
         apart = judged.cost_change
-        if isinstance(judged, TestedCandidate):  # whose change is that of the selected forecast against it
+        if isinstance(judged, CandidateOnTest):  # whose change is that of the selected forecast against it
             apart = Difference(judged.cost, final - judged.cost_change.high, final - judged.cost_change.low)
         rows.append((candidate_title(judged.name), judged.cost, apart, kinds.get(judged.name, "tried, not selected")))
     if selection.tested and not selection.corrects:

@@ -390,7 +390,7 @@ class JudgedCandidate:
 
 
 @dataclass(frozen=True)
-class TestedCandidate:
+class CandidateOnTest:
     """A candidate on test cases, which chose nothing."""
 
     name: str  # one of `CANDIDATES` or `CORRECTION_CANDIDATES`
@@ -406,7 +406,7 @@ class ModelSelection(Tabular):
     candidates: tuple[JudgedCandidate, ...]  # how each was judged on validation cases
     cases: int  # how many of these there were
     block: int  # how many neighbouring ones depend on each other
-    tested: tuple[TestedCandidate, ...] = ()
+    tested: tuple[CandidateOnTest, ...] = ()
 
     def __post_init__(self) -> None:
         if not any(candidate.accepted for candidate in self.candidates):
@@ -622,11 +622,11 @@ def decision_candidate(frontier: Frontier, below: JudgedCandidate) -> JudgedCand
     return replace(candidate, why=_why(candidate) if selected else "no decision weight is expected to cost less")
 
 
-def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> TestedCandidate:
+def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> CandidateOnTest:
     """A candidate on test cases, beside the selected forecast."""
     resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
     change = resampling.mean((selected.cost - judged.cost)[None, None]).interval()
-    return TestedCandidate(name, float(judged.cost.mean()), float(judged.score.mean()), change)
+    return CandidateOnTest(name, float(judged.cost.mean()), float(judged.score.mean()), change)
 
 
 def _why(candidate: JudgedCandidate) -> str:

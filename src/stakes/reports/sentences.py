@@ -14,9 +14,9 @@ from stakes.data.tables.layout import DataQuality
 from stakes.evaluation.case_metrics import LimitWorth
 from stakes.evaluation.intervals import LEAST_BLOCKS, Difference, Resampling
 from stakes.evaluation.selection import (
+    CandidateOnTest,
     JudgedCandidate,
     ModelSelection,
-    TestedCandidate,
     candidate_words,
     too_few_to_choose,
 )
@@ -251,7 +251,7 @@ def _underestimates(comparison: Comparison) -> Iterator[str]:
     )
 
 
-def _cheaper_candidate(comparison: Comparison) -> TestedCandidate | None:
+def _cheaper_candidate(comparison: Comparison) -> CandidateOnTest | None:
     """The cheapest of the simpler candidates that were cheaper: significantly, or, for the simplest, at all."""
     if comparison.selection is None:
         return None
@@ -264,7 +264,7 @@ def _cheaper_candidate(comparison: Comparison) -> TestedCandidate | None:
     return min(proven or by_chance, key=lambda candidate: candidate.cost, default=None)
 
 
-def _candidate_warning(comparison: Comparison, candidate: TestedCandidate) -> str:
+def _candidate_warning(comparison: Comparison, candidate: CandidateOnTest) -> str:
     selection = comparison.selection
     assert selection is not None
     tried = next(each for each in selection.candidates if each.name == candidate.name)
