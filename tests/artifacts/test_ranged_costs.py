@@ -54,7 +54,7 @@ def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: 
     assert number.forecaster.decide(X)[2] == pytest.approx(expected[2], rel=1e-6)
     beyond = load_bundle(tmp_path / "fit", cost=ShortfallCost(80.0))
     assert "was fitted for the cost 'shortfall:penalty=1..50'" in beyond.notes[0]
-    refuses(SettingError, "say which one", again.decide, X)
+    refuses(SettingError, "penalty", again.decide, X)
 
 
 def test_models_that_see_a_parameter_need_its_range(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_only_conditioned_members_depend_on_the_parameter(
     assert np.array_equal(shared.sample(X[:5]), shared.sample(X[:5], cost_parameters={"penalty": 7}))
     assert shared.predict(X[:5]).shape == (5, 2)
     for needs in (seeing.sample, seeing.predict, lambda given: seeing.predict_quantiles(given, 0.5)):
-        refuses(SettingError, "say which one", needs, X[:5])
+        refuses(SettingError, "penalty", needs, X[:5])
 
 
 @pytest.mark.parametrize(

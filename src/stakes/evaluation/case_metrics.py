@@ -28,7 +28,7 @@ from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.programs.scenario_program import BINDS, LimitPrices, limit_prices, program_cost
 
-_CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
+RECOURSE = "a recourse without an upper bound, at a high price, makes the cost of every outcome finite"
 _PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
 
 
@@ -42,7 +42,7 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     if infinite.all() and len(infinite):
         raise CostError(
             f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
-            f"recourse constraints at their outcomes, or at one of their members; {_CURE}"
+            f"recourse constraints at their outcomes, or at one of their members; {RECOURSE}"
         )
     return ~infinite
 
@@ -73,7 +73,7 @@ def infeasible_notes(infeasible: Sequence[str], judged: int) -> tuple[str, ...]:
     return (
         f"{len(infeasible)} of {len(infeasible) + judged} cases have an infinite cost ({which}): no recourse meets "
         f"the recourse constraints at their outcome or at one of their members; means are over the {judged} others, "
-        f"and {_CURE}",
+        f"and {RECOURSE}",
     )
 
 
@@ -190,9 +190,8 @@ def _row(value: Sampled, baseline: Sampled | None) -> dict[str, float]:
 
 
 _BESIDE = ("cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases, and its action
-_METRICS: tuple[str, ...] = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
-_METRICS += ("plain_cost", "plain_expected_cost", "plain_gap")
-_METRICS += ("spread_skill", "climatology_skill", "today_cases", "today_cost", "cost_beside_today", "cost_less_today")
+_OF_TODAY = ("today_cases", "today_cost", "cost_beside_today", "cost_less_today")
+_METRICS = (*_MEANS, *_OF_PLAIN_COST, "spread_skill", "climatology_skill", *_OF_TODAY)
 _COLUMNS = ("value", "low", "high", "baseline", "difference", "difference_low", "difference_high")
 
 

@@ -1,6 +1,6 @@
 """Members and a cost to decisions: the one place for the estimator, the commands and the service."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
 from stakes.costs.cost import (
     Cost,
+    RangedParameter,
     at_bounds,
     bounds_of,
     is_program,
@@ -33,6 +34,8 @@ from stakes.costs.member_weights import case_parts, member_quantiles
 from stakes.costs.scalar_costs import cost_of_rows
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.case_metrics import RECOURSE
 from stakes.frames import Tabular
 from stakes.scores.decision_score import mean_cost
 from stakes.text import count_text
@@ -119,6 +122,32 @@ class Decisions(Tabular):
             own = [f"_{name}" for name in outcomes or range(1, len(each) + 1)] if several else [""]
             columns |= {f"quantile_{level:g}{name}": part for name, part in zip(own, each, strict=True)}
         return pd.DataFrame(columns, index).reset_index()
+
+
+def given_parameter(parameter: RangedParameter, given: Any, rows: int) -> Tensor:
+    """The parameter of each row, (n,): one number for all, one for each, or either by the parameter's name."""
+    name = parameter.name
+    if isinstance(given, Mapping):
+        if others := [other for other in given if other != name]:
+            raise SettingError(f"cost_parameters must name {name}, which has the range, got {others[0]}")
+        given = given.get(name)
+    if given is None:
+        raise SettingError(
+            f"cost_parameters must give {parameter} for each row, as in cost_parameters="
+            f"{{{name!r}: {parameter.range.middle:.3g}}}"
+        )
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"cost_parameters[{name!r}] must be numbers, got {given!r}") from None
+    if values.shape not in ((), (rows,)):
+        expected = f"one number, or one for each of the {rows} rows"
+        raise ShapeError(f"cost_parameters[{name!r}] must be {expected}, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise SettingError(f"cost_parameters[{name!r}] must be finite numbers")
+    if values.size:
+        parameter.require_inside(float(values.min()), float(values.max()))
+    return torch.from_numpy(np.broadcast_to(values, rows).copy())
 
 
 def solve_decisions(
@@ -247,7 +276,6 @@ def _numbers(values: Tensor, double: bool) -> Floats:
     return (values.double() if double else values).numpy()
 
 
-_CURE = "a recourse without an upper bound, at a high price, meets every outcome"
 _TINY = 1e-3  # of the largest part of a plan: less is the solver's rounding
 
 
@@ -280,9 +308,9 @@ def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | N
     if not missed:
         return (
             "each of its members has an action that meets the recourse constraints, but no action meets them at all "
-            f"members; {_CURE}"
+            f"members; {RECOURSE}"
         )
-    return f"no action meets the recourse constraints at {missed} of its {counts.sum()} members; {_CURE}"
+    return f"no action meets the recourse constraints at {missed} of its {counts.sum()} members; {RECOURSE}"
 
 
 def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:

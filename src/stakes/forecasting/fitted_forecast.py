@@ -27,7 +27,7 @@ from stakes.evaluation.intervals import block_length
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.corrections import Correction, corrected
-from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.decisions import Decisions, given_parameter, solve_decisions
 from stakes.forecasting.input_range import OUTSIDE, InputRange
 from stakes.forecasting.member_answers import MemberAnswers, MemberPart
 from stakes.models.sample_model import member_shares, pooled_parts
@@ -60,35 +60,9 @@ def parameter_values(
         return torch.empty(rows, 0) if parameter is None else _of_cost(parameter, cost, column.conditioned, rows)
     if own != parameter:
         raise SettingError(f"the range must be that of the fit, {parameter}, got {own}")
-    if given:
-        return _given(parameter, given, rows)
-    if spread:
+    if spread and not given:
         return column.spread(rows)
-    raise SettingError(
-        f"the cost has {parameter.name} from {parameter.range.low:g} to {parameter.range.high:g}: say which one, or "
-        f"one for each row, as in cost_parameters={{'{parameter.name}': {parameter.range.middle:.3g}}}"
-    )
-
-
-def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:
-    if others := [name for name in given if name != parameter.name]:
-        raise SettingError(f"cost_parameters must name {parameter.name}, which has the range, got {others[0]}")
-    try:
-        values = np.asarray(given[parameter.name], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SettingError(
-            f"cost_parameters[{parameter.name!r}] must be numbers, got {given[parameter.name]!r}"
-        ) from None
-    if values.shape not in ((), (rows,)):
-        raise ShapeError(
-            f"cost_parameters[{parameter.name!r}] must be one number, or one for each of the {rows} rows, got shape "
-            f"{values.shape}"
-        )
-    if not np.isfinite(values).all():
-        raise SettingError(f"cost_parameters[{parameter.name!r}] must be finite numbers")
-    if values.size:
-        parameter.require_inside(float(values.min()), float(values.max()))
-    return torch.from_numpy(np.broadcast_to(values, rows).copy())[:, None]
+    return given_parameter(parameter, given, rows)[:, None]
 
 
 def _of_cost(parameter: RangedParameter, cost: Cost, conditioned: bool, rows: int) -> Tensor:

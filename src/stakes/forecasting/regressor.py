@@ -31,7 +31,8 @@ from stakes.data.case_table import as_table, outcome_names
 from stakes.data.outcome_bounds import outcome_bounds
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import todays_cost
-from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.decisions import Decisions, given_parameter, solve_decisions
+from stakes.forecasting.error_model import quantile_levels
 from stakes.forecasting.member_answers import MemberPart
 from stakes.models.linear import LinearModel, time_blocks
 from stakes.scores.member_reduction import reduce_members
@@ -244,7 +245,7 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
 def told_members(model: Any, X: Any, count: int) -> MemberPart:
     """The members (n, M, D) that a model tells, so many where it tells quantiles, and weights of rows, (n, M)."""
     last, rows = last_step(model, X)
-    levels = ((np.arange(count) + 0.5) / count).tolist()
+    levels = quantile_levels(count).tolist()
     if _samples_rows(last):
         members = np.asarray(last.sample(rows))
         return (members[..., None] if members.ndim == 2 else members), None
@@ -339,8 +340,7 @@ def _parameters(function: Any) -> Mapping[str, Any]:
 def _chosen_errors(errors: Floats, count: int) -> tuple[Floats, Floats | None]:
     """Errors (K, D) that stand for all, and their weights: quantiles of one outcome, support points of several."""
     if errors.shape[1] == 1:
-        levels = (np.arange(count) + 0.5) / count
-        return np.quantile(errors[:, 0], levels, method="hazen")[:, None], None
+        return np.quantile(errors[:, 0], quantile_levels(count), method="hazen")[:, None], None
     if len(errors) <= count:
         return errors, None
     some = errors[np.linspace(0, len(errors) - 1, min(len(errors), _MOST_VECTORS)).round().astype(int)]
@@ -355,8 +355,7 @@ def _equal(members: NDArray[Any], weights: NDArray[Any] | None, count: int = 100
         return members
     shares = np.broadcast_to(weights, members.shape[:2])
     totals = np.cumsum(shares / shares.sum(1, keepdims=True), axis=1)
-    levels = (np.arange(count) + 0.5) / count
-    places = np.minimum((totals[:, None, :] < levels[:, None]).sum(2), members.shape[1] - 1)  # (n, 100)
+    places = (totals[:, None, :] < quantile_levels(count)[:, None]).sum(2).clip(max=members.shape[1] - 1)  # (n, 100)
     return np.take_along_axis(members, places[..., None], 1)
 
 
@@ -384,21 +383,11 @@ def _default_cost(outcome: Floats) -> Cost:
 def _values_of(cost: Cost, given: Any, rows: int) -> torch.Tensor | None:
     """The parameter of each row, (n,); None where the cost has no range."""
     ranged = ranged_parameter(cost)
-    if ranged is None:
-        if given is not None:
-            raise SettingError("cost_parameters are for a cost with a range; change the cost")
-        return None
-    if isinstance(given, Mapping):
-        if set(given) != {ranged.name}:
-            raise SettingError(f"cost_parameters must name {ranged.name}, which has the range, got {', '.join(given)}")
-        given = given[ranged.name]
-    if given is None:
-        raise SettingError(f"cost_parameters must say which {ranged} each row has: one number, or one a row")
-    values = np.asarray(given, dtype=np.float64)
-    if values.shape not in ((), (rows,)):
-        raise ShapeError(f"cost_parameters must be one number, or one for each of {rows} rows, got {values.shape}")
-    ranged.require_inside(float(values.min()), float(values.max()))
-    return torch.from_numpy(np.broadcast_to(values, rows).copy())
+    if ranged is not None:
+        return given_parameter(ranged, given, rows)
+    if given is not None:
+        raise SettingError("cost_parameters are for a cost with a range; change the cost")
+    return None
 
 
 def _priced(cost: Cost, values: torch.Tensor | None, rows: slice) -> Cost:
