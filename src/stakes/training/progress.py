@@ -120,23 +120,8 @@ class StatusLines:
         It moves a bar, or writes a line every ten seconds where there is no terminal, or no rich.
         """
         self(sentence)
-        if self.quiet or not _has_bars():
-            yield self._lines()
-            return
-        with _bars() as bars:
-            task = bars.add_task("", total=None)
-            yield lambda done, of: bars.update(task, completed=done, total=of)
-
-    def _lines(self) -> Callable[[int, int], None]:
-        told = monotonic()
-
-        def tell(done: int, of: int) -> None:
-            nonlocal told
-            if monotonic() - told >= _SECONDS_BETWEEN_LINES:
-                told = monotonic()
-                self(f"{done:,} of {of:,} done")
-
-        return tell
+        with Display(self.quiet) as display:
+            yield display.counted
 
 
 class Display:
@@ -182,18 +167,30 @@ class Display:
         else:
             sys.stderr.write(f"{sentence}\n")
 
+    def counted(self, done: int, of: int) -> None:
+        """Show that so many of so many are done."""
+        if self.bars is None:
+            self.beat(f"{done:,} of {of:,} done")
+        else:
+            self.bars.update(self._task("", of), completed=done, total=of)
+
     def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
         """Show how far a stack of so many runs is, by the fields of `Progress`."""
         if self.bars is None:
             where = f"{stack}: " if stack else ""
             self.beat(f"{where}{line['phase']}, epoch {line['epoch']} of at most {line['epochs']}")
             return
-        if stack not in self.tasks:
-            self.tasks[stack] = self.bars.add_task("", total=line["epochs"])
+        task = self._task(stack, line["epochs"])
         rate = line["replica_steps"] / max(line["seconds"], 1e-9)
         loss = "" if line["best_loss"] is None else f", loss {line['best_loss']:.4f}"
         text = f"{line['phase']}, {line['running']} of {runs} running{loss}, {rate:,.0f} replica-steps/s"
-        self.bars.update(self.tasks[stack], description=text, total=line["epochs"], completed=line["epoch"])
+        self.bars.update(task, description=text, total=line["epochs"], completed=line["epoch"])
+
+    def _task(self, name: str, total: int) -> "TaskID":
+        assert self.bars is not None
+        if name not in self.tasks:
+            self.tasks[name] = self.bars.add_task("", total=total)
+        return self.tasks[name]
 
 
 class StackDisplay(Observer):
