@@ -182,6 +182,7 @@ def test_evaluation_has_what_assessment_says(fitted: stakes.DecisionAwareForecas
     assert judged.loc["cost", "value"] == pytest.approx(-fitted.score(features, outcome), rel=1e-5)
     ratio = (cases["spread"] ** 2).mean() * 21 / 20 / (cases["error"] ** 2).mean()
     assert judged.loc["spread_skill", "value"] == pytest.approx(ratio**0.5)
+    assert judged.loc["climatology_skill", "high"] <= 1
     assert judged.loc["climatology_skill", "value"] == pytest.approx(
         1 - cases["foresight_regret"].mean() / cases["climatology_cost"].mean()  # with foresight this cost is 0
     )

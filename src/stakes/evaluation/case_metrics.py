@@ -111,6 +111,8 @@ def forecast_table(
     statistics = _statistics(chosen, members, resampling)
     rivals = None if weight_0 is None else _statistics(weight_0, members, resampling)
     rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in statistics.items()}
+    skill = rows["climatology_skill"]
+    skill["high"] = float(np.minimum(skill["high"], 1.0))  # no forecast beats foresight
     if today is not None and np.isfinite(today).any():
         rows |= _beside_today(chosen["cost"], today, resampling)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
