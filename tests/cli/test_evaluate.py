@@ -112,7 +112,7 @@ def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -
     assert means["cost"] == pytest.approx(cases["cost"].mean())
     assert cases["time"].str[:10].tolist() == ["2020-01-01", "2020-01-03", "2020-01-04"]
     pd.read_csv("seen.csv").assign(a=9).to_csv("seen.csv", index=False)
-    assert "finite in a case at least, got infinity in all 4" in complaint(*words)
+    assert "cost must be finite in at least one case, got infinity in all 4" in complaint(*words)
 
 
 def test_where_no_constant_action_has_recourse_its_mean_is_left_empty() -> None:

@@ -181,7 +181,7 @@ def test_the_highest_candidate_that_was_accepted_is_selected() -> None:
     reason = selection().reason
     assert reason.startswith("The linear forecast was selected on 400 validation cases: expected to cost 0.")
     assert reason.endswith("Not selected: the network.")
-    refuses(SettingError, "one that was accepted", ModelSelection, (replace(BELOW, accepted=False),), 400, 1)
+    refuses(SettingError, "candidates", ModelSelection, (replace(BELOW, accepted=False),), 400, 1)
 
 
 def test_a_candidate_without_a_test() -> None:

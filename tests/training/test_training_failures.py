@@ -169,7 +169,7 @@ def test_a_scale_that_is_not_finite_fails_its_replica_alone(make_replica: MakeRe
     sick = replace(well, train=sick_cases(well.train))
     results, recorder = recorded([well, sick, replace(well, decision_weight=0.1)], BRIEF)
     assert [result.status for result in results] == ["finished", "failed", "finished"]
-    assert results[1].failure == "the mean decision term on the training cases is no positive number before epoch 1"
+    assert results[1].failure == "the mean decision term on the training cases is not a positive number before epoch 1"
     assert math.isnan(results[1].decision_scale)
     assert 1 not in recorder.lines
     assert_same(results[0], train([well], BRIEF)[0])
@@ -182,7 +182,7 @@ def test_weights_that_overflow_fail_by_their_score(make_replica: MakeReplica) ->
             value.mul_(1e25)
     results = train([make_replica(), vast], QUICK)
     assert [result.status for result in results] == ["finished", "failed"]
-    assert results[1].failure == "the mean score term on the training cases is no positive number before epoch 1"
+    assert results[1].failure == "the mean score term on the training cases is not a positive number before epoch 1"
 
 
 def test_at_weight_zero_a_cost_without_scale_does_no_harm(make_replica: MakeReplica) -> None:

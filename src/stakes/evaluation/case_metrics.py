@@ -41,7 +41,7 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & is_program(plain_cost_of(cost)))
     if infinite.all() and len(infinite):
         raise CostError(
-            f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
+            f"cost must be finite in at least one case, got infinity in all {len(infinite)}: no recourse meets the "
             f"recourse constraints at their outcomes, or at one of their members; {RECOURSE}"
         )
     return ~infinite
@@ -54,7 +54,7 @@ def constant_cost(paid: NDArray[Any]) -> NDArray[Any]:
 
 def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
     """A sentence where no action serves all cases."""
-    infinite = "climatology_cost is left empty, because no constant action has a finite cost at all outcomes"
+    infinite = "climatology_cost is left empty, because no constant action has a finite cost for every outcome"
     return (infinite,) if np.isposinf(paid).any() else ()
 
 
@@ -83,7 +83,7 @@ def infeasible_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
     if paid is None or not count:
         return ()
     return (
-        f"today's action has an infinite cost in {count} of {len(paid)} cases, which no recourse can meet, and is "
+        f"today's action has an infinite cost in {count} of {len(paid)} cases, where no recourse is feasible; it is "
         "compared in the others",
     )
 
@@ -158,8 +158,8 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
     if not broken:
         return ()
     return (
-        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases; its cost there is out of "
-        "reach within the limits",
+        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases; no action within "
+        "the limits could have that cost",
     )
 
 
@@ -207,7 +207,7 @@ def ensemble_metrics(
     """All metrics of `stakes.evaluation.metrics.Assessor` of the cases without a missing value, and which those are."""
     complete = ~(np.isnan(members).any((1, 2)) | np.isnan(outcomes).any(1))
     if not complete.any():
-        raise ShapeError(f"members and outcome must have a case without missing values, got {len(complete)} cases")
+        raise ShapeError(f"members and outcome must have a case without missing values, got none of {len(complete)}")
     own = cost_of_rows(cost, torch.from_numpy(complete))
     assessor = Assessor(own, regions or {}, None if weights is None else torch.from_numpy(weights))
     assessed = assessor(torch.from_numpy(members[complete]), torch.from_numpy(outcomes[complete]))

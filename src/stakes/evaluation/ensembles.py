@@ -146,7 +146,7 @@ def _case_dimensions(members: xr.DataArray, outcome: xr.DataArray, site: str | N
     """The dimensions of the cases, after a look at the others."""
     dims = list(members.dims)
     if _MEMBER not in dims:
-        raise ShapeError(f"members must have the dimension {_MEMBER!r}, got the dimensions {dims}; rename the members'")
+        raise ShapeError(f"members must have the dimension {_MEMBER!r}, got {dims}; rename that of the members")
     for name, array in (("members", members), ("outcome", outcome)):
         if site is not None and site not in array.dims:
             raise ShapeError(f"{name} must have the site dimension {site!r}, got the dimensions {list(array.dims)}")
@@ -154,7 +154,7 @@ def _case_dimensions(members: xr.DataArray, outcome: xr.DataArray, site: str | N
             raise ShapeError(f"{name} must hold numbers, got {array.dtype}")
     if members.sizes[_MEMBER] < 2:
         raise ShapeError(
-            f"members must have at least two along {_MEMBER!r}, or the fair scores and the spread are not defined, got "
+            f"members must be at least two along {_MEMBER!r}, which fair scores and the spread need, got "
             f"{members.sizes[_MEMBER]}"
         )
     cases = [dim for dim in dims if dim not in (_MEMBER, site)]
@@ -192,7 +192,7 @@ def _require_same_labels(wanted: "pd.Index[Any]", given: "pd.Index[Any]", dim: s
     for name, has, labels in lacks:
         if len(labels):
             raise ShapeError(
-                f"{name} has no {dim} {labels[0]}, which {has} has ({len(labels)} such); both must have the same {dim}"
+                f"{name} must have the same {dim} as {has}, but {labels[0]} is missing, the first of {len(labels)}"
             )
 
 
@@ -229,7 +229,8 @@ def column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 def _require_free(blank: xr.DataArray, metrics: Mapping[str, Any]) -> None:
     if taken := {*blank.dims, *blank.coords} & {*metrics, _LEVEL}:
-        raise ShapeError(f"members must not use the names of the results; rename {', '.join(sorted(map(str, taken)))}")
+        names = ", ".join(sorted(map(str, taken)))
+        raise ShapeError(f"members must not have dimensions or coordinates named like results; rename {names}")
 
 
 def on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:

@@ -235,7 +235,7 @@ class _Condition:
         size = max(float(np.nanmax(np.abs(self.slopes(share)[0]))) for share in (0.0, 1.0))
         means = [self._mean(share) for share in _SHARES]
         if np.ptp(means) <= _LITTLE * size:
-            return nowhere, "at these outcomes the cost of one unit more does not depend on it"
+            return nowhere, "at these outcomes the marginal cost does not depend on it"
         if len(roots := self._roots()) > 1:
             return nowhere, f"several values of {words} explain them"
         if not roots:

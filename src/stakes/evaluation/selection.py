@@ -274,7 +274,7 @@ def _checked(weights: Sequence[float], cost: ArrayLike, score: ArrayLike) -> tup
     for weight in given:
         require_finite("weights", weight)
     if 0.0 not in given or len(set(given)) < len(given):
-        raise SettingError(f"weights must all differ and hold 0, against which the others are judged, got {given}")
+        raise SettingError(f"weights must be distinct and include 0, against which the others are judged, got {given}")
     costs, scores = (np.asarray(values, dtype=np.float64) for values in (cost, score))
     for name, values in (("cost", costs), ("score", scores)):
         if values.ndim != 2 or values.shape != (len(given), costs.shape[-1]) or not values.size:
@@ -410,7 +410,7 @@ class ModelSelection(Tabular):
 
     def __post_init__(self) -> None:
         if not any(candidate.accepted for candidate in self.candidates):
-            raise SettingError("candidates must have one that was accepted")
+            raise SettingError("candidates must include one that was accepted")
 
     @property
     def selected(self) -> JudgedCandidate:

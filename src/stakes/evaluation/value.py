@@ -308,7 +308,7 @@ def _costs(cost: Any, values: ArrayLike | None) -> tuple[str, Floats, list[Cost]
             raise SettingError(f"values must be finite numbers, got {values!r}")
     if callable(cost) and not isinstance(cost, Cost | type):
         if values is None:
-            raise SettingError("values must be given where cost is a function that makes a cost of a number")
+            raise SettingError("values must be given where cost is a function of the parameter")
         name = next(iter(inspect.signature(cost).parameters), "parameter")
         made = [cost(value) for value in numbers.tolist()]
     else:
@@ -340,7 +340,7 @@ def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor, 
     """The forecasts of the cases, by their place; tables must have the labels of the outcomes."""
     labels: list[Any] = [getattr(each, "index", None) for each in (forecast, outcomes)]
     if all(hasattr(each, "equals") for each in labels) and not labels[0].equals(labels[1]):
-        raise ShapeError(f"forecast {name!r} must have the index of the outcomes, row by row")
+        raise ShapeError(f"forecast {name!r} must have the same index as the outcomes")
     if isinstance(forecast, ForecastSet):
         given = forecast
     else:
@@ -349,7 +349,7 @@ def given_forecast(name: str, forecast: Any, outcomes: Any, seen: torch.Tensor, 
         given = ForecastSet(members[..., None] if members.ndim == 2 else members, weights)
     if (given.members.shape[0], given.members.shape[2]) != tuple(seen.shape):
         raise ShapeError(
-            f"forecast {name!r} must be of the {seen.shape[0]} cases of {seen.shape[1]} outcomes, got "
-            f"{given.members.shape[0]} of {given.members.shape[2]}"
+            f"forecast {name!r} must have {seen.shape[0]} cases and {seen.shape[1]} outcomes, got "
+            f"{given.members.shape[0]} and {given.members.shape[2]}"
         )
     return given

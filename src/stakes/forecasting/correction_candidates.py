@@ -73,8 +73,8 @@ def past_parts(past: ForecastSet, test_fraction: float, gap: int) -> PastParts:
     enough, tested = (tuple(part for part in parts if len(part.known) >= LEAST_CASES) for parts in (blocks, test))
     if not enough:
         raise ShapeError(
-            f"there must be at least {LEAST_CASES} past forecasts with outcomes to learn from, besides those kept for "
-            f"the test, got {cases} in all"
+            f"a recalibration needs at least {LEAST_CASES} past forecasts with outcomes, besides those held out as "
+            f"test cases, got {cases} in all"
         )
     return PastParts(enough, tested[0] if tested else None)
 

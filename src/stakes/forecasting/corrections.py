@@ -281,7 +281,7 @@ class Correction(JsonText):
                 raise SettingError(f"{name} must be given where errors depend on the {needing[0]}")
         lows, highs = (_bound(name, bound, past.outcomes) for name, bound in {"lower": lower, "upper": upper}.items())
         if shape == "distances" and (by or dependence == "errors"):
-            raise SettingError("shape 'distances' goes with no terms in `by` and the dependence of the members")
+            raise SettingError("shape 'distances' cannot be combined with `by` or dependence 'errors'")
         margins: Margins = _MARGINS[shape]
         plan = CorrectionPlan(margins=margins, by=tuple(by), dependence=dependence, shrunk=True)
         return cls.learned(past, plan, tuple(zip(lows, highs, strict=True)))

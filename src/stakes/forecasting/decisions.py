@@ -48,7 +48,7 @@ UNANSWERED = ("infeasible", "unbounded")
 """What the status of a decision without a best action says."""
 
 _REASONS = {  # by status
-    "infeasible": "their limits and recourse constraints contradict each other, and there is no action",
+    "infeasible": "their limits and recourse constraints contradict each other, so there is no feasible action",
     "unbounded": "their cost is unbounded below, so there is no best action",
     "not certified": "do not use them: the solver hit its iteration limit, or a better action may "
     "exist because the cost is not known to be convex",
@@ -214,8 +214,8 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
         )
     note = (
         f"{count} of {len(table)} decisions are not certified, see the column certified: a better one may exist; each "
-        f"comes from the cost's own formula or is the best of those searched, more than {ACTIONS_LOOKED_AT} unless "
-        "the cost is declared convex"
+        f"comes from the cost's own formula or is the best of more than {ACTIONS_LOOKED_AT} that were tried, of fewer "
+        "where the cost is declared convex"
     )
     return (note,) if count else ()
 
@@ -325,7 +325,7 @@ def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
         return ()
     return (
         f"{count} of {len(table)} plans charge and discharge at once, which pays at negative prices and is free "
-        "without losses, but a battery with one inverter cannot do it; carry out the difference, and budget for "
+        "without losses, but a battery with one inverter cannot do it; carry out the difference, and expect "
         "somewhat less than expected",
     )
 

@@ -162,7 +162,9 @@ class ForecastState:
             )
         require_decision_weight(self.decision_weight)
         if self.outcome_bounds is not None and len(self.outcome_bounds.pairs) != len(self.target_names):
-            raise SettingError(f"outcome_bounds must be {len(self.target_names)} pairs, got others")
+            raise SettingError(
+                f"outcome_bounds must be {len(self.target_names)} pairs, got {len(self.outcome_bounds.pairs)}"
+            )
         for name in ("correction", "baseline_correction"):
             correction = getattr(self, name)
             if correction is not None and correction.outcomes != len(self.target_names):

@@ -95,11 +95,11 @@ class ForecasterParameters(ForecastSettings):
                     f"candidates[{name!r}] must be a regressor of scikit-learn's kind, got {shown(model)}"
                 )
         if own and not (self.model_selection and self.decision_weight == "auto"):
-            raise SettingError('candidates are for model_selection=True and decision_weight="auto", which select')
+            raise SettingError('candidates need model_selection=True and decision_weight="auto"')
 
     def _own_model(self, name: str) -> RegressorFactory:
         if name not in (self.candidates or {}):
-            raise SettingError(f"candidates must have {name!r}, which was selected, to be fitted again")
+            raise SettingError(f"candidates must include {name!r}, which was selected, to fit it again")
         return RegressorFactory((self.candidates or {})[name], whole_number("gap", self.gap, 0))
 
 
@@ -252,9 +252,9 @@ def plan_fit(
     judging = parameters.decision_weight == "auto"
     members, ensemble = int(parameters.members), int(parameters.ensemble)
     if members < ensemble:
-        raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
+        raise SettingError(f"members must be at least {ensemble}, one for each model of the ensemble, got {members}")
     if start and len(start) != ensemble:
-        raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
+        raise SettingError(f"ensemble must be {len(start)}, as in the previous fit, with warm_start, got {ensemble}")
     fraction = parameters.validation_fraction
     first, block, stopping, judged = divided_rows(fraction, parameters.block, len(outcome), rows.times, judging)
     lead = whole_number("gap", parameters.gap, 0)
@@ -306,7 +306,7 @@ def _with_locations(
     see no parameter of the cost, which stays the last column.
     """
     if column.conditioned:
-        raise SettingError("conditioned goes with base linear or none, got base trees")
+        raise SettingError("conditioned needs base linear or none, got base trees")
     first, known = len(outcome), column.without(features)
     trees, out_of_fold = fit_trees(known[:first], outcome, gap, seed)
     locations = torch.cat([out_of_fold, trees(known[first:])])

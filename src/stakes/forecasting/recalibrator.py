@@ -52,7 +52,7 @@ def given_of_arrays(
     outcomes, names = _outcomes(y)
     if isinstance(X, ForecastSet):
         if said := [name for name, value in given.items() if value is not None]:
-            raise SettingError(f"{said[0]} must be part of the ForecastSet X, not an argument of its own")
+            raise SettingError(f"{said[0]} must be a field of the ForecastSet X, not a separate argument")
         return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
@@ -212,7 +212,7 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
         beside = dict(zip(_BESIDE, (weights, times, issued, leads, sites, features), strict=True))
         past = given_of_arrays(X, y, beside, (), self.outcome_bounds, self.cost)
         if past.outcomes is None:
-            raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
+            raise ShapeError("y must be given: a recalibrator learns from outcomes")
         told = forecast_leaks(past)
         warn_of_leaks(told)
         bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))

@@ -58,7 +58,7 @@ class Engine:
         try:
             import ray
         except ImportError:
-            raise SettingError("the engine ray needs the package ray, as pip installs it") from None
+            raise SettingError('the engine ray needs Ray: pip install "stakes[ray]"') from None
         if not ray.is_initialized():
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would warn of
             os.environ.setdefault("RAY_worker_niceness", "0")  # 15, its default, starves workers on a busy machine

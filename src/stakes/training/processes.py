@@ -124,7 +124,7 @@ def _packed_call(function: Callable[..., Any], given: tuple[Any, ...]) -> bytes:
     try:
         return pickle.dumps((sys.path, _dumps((function, given))))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise SettingError(f"what several processes share must be fit for pickle: {error}") from error
+        raise SettingError(f"what several processes share must be picklable: {error}") from error
 
 
 def _dumps(value: object) -> bytes:
@@ -210,7 +210,7 @@ class _Parent:
         try:
             packed = _dumps((kind, value))
         except Exception as error:
-            reason = f"what came of a call cannot be sent back: {type(error).__name__}: {error}"
+            reason = f"the result of a call cannot be sent back: {type(error).__name__}: {error}"
             packed = pickle.dumps(("error", StakesError(reason)))
         with self._lock, suppress(OSError):  # the other one is gone, which `stop_asked` says
             self.connection.send_bytes(packed)

@@ -414,7 +414,7 @@ class _Session:
                 self.scales[index, 1] = 1.0  # at weight 0 the cost does not matter
             elif not (score and decision):
                 term = "decision" if score else "score"
-                self._fail(index, f"the mean {term} term on the training cases is no positive number before epoch 1")
+                self._fail(index, f"the mean {term} term on the training cases is not a positive number before epoch 1")
         self.rows = self._running()
 
     def _make_stepper(self, parameters: Tensor) -> None:

@@ -104,7 +104,7 @@ class TrainingPlan:
                 model.load_state_dict(self.start[place])
             except RuntimeError as error:  # which lists every tensor
                 raise SettingError(
-                    "with warm_start the model and the numbers of features and outcomes must be those of the fit before"
+                    "with warm_start the model and the numbers of features and outcomes must be as in the previous fit"
                 ) from error
         return model
 
@@ -258,7 +258,7 @@ def train_on_all_rows(
     An epoch is one of the rows there are now. Rate, pre-training and batches are those of the search.
     """
     if widths := {len(each) for each in training.epochs} - {len(plan.seeds)}:
-        raise SettingError(f"ensemble must be the {widths.pop()} of the search, got {len(plan.seeds)}")
+        raise SettingError(f"ensemble must be {widths.pop()}, as in the search, got {len(plan.seeds)}")
     pretraining = 0 if plan.start else training.settings.pretraining_epochs
     again = replace(
         plan,
