@@ -300,10 +300,9 @@ def climatology_cost(
     sites: NDArray[Any] | None,
     learned: tuple[torch.Tensor, NDArray[Any] | None] | None = None,
 ) -> Floats:
-    """What the constant action that is best for other outcomes, or else for these (N, D), costs, (N,).
+    """What the constant action that is best for past outcomes, or else for these (N, D), costs, (N,).
 
-    Each site has one of its own, a site that was not learned from that of all. Where each case has its own prices, so
-    has each price.
+    Each site and each price has one of its own, a site that was not learned from that of all.
     """
     past, past_sites = learned or (outcome, sites)
     paid = np.empty(len(outcome))

@@ -227,10 +227,9 @@ def _terms(moved: Floats) -> Floats:
 
 
 def _unskewed(quantile: float, skewness: float) -> float:
-    """So many standard errors a statistic lies above the truth where Hall's transformation of that is a quantile.
+    """The quantile of a skewed statistic, in standard errors, by Hall's transformation.
 
-    At least the quantile itself, and at most 2.5 times as many: what is measured on few terms may widen an interval,
-    but neither narrow it nor make it endless.
+    What is measured on few terms may widen an interval up to 2.5 times, but never narrow it.
     """
     if abs(skewness) < _STEP:
         return quantile
@@ -241,8 +240,7 @@ def _unskewed(quantile: float, skewness: float) -> float:
 def _varied(apart: Floats, kept: NDArray[np.bool_], stretch: int) -> tuple[Floats, Floats]:
     """How far waves move K sums of n terms that are zero, (K, B), and their degrees of freedom, (K,).
 
-    A sum that touches few of the B + 1 stretches has as few degrees of freedom, less one, and a variance larger by
-    Bessel's correction for them. A single one tells nothing.
+    A sum that touches few of the B + 1 stretches has as few degrees of freedom, less one, by Bessel's correction.
     """
     from scipy.fft import dct  # not at once: deciding needs none of it
 

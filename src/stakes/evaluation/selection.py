@@ -32,9 +32,7 @@ class JudgedCases(NamedTuple):
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has
-    no numbers.
-    """
+    """One decision weight on the judged cases against weight 0; one that failed has no numbers."""
 
     weight: float  # the decision weight
     cost: float | None  # the mean realised cost
@@ -109,8 +107,7 @@ def frontier(
     level: float = 0.975,
     resamples: int = 2000,
 ) -> Frontier:
-    """Judge decision weights by their costs and scores on the same cases, and choose the one with the least expected
-    cost.
+    """Judge decision weights on the same cases, and choose the one with the least expected cost.
 
     A weight with a number that is not finite has failed. With fewer than `LEAST_BLOCKS` blocks of cases, weight 0 is
     chosen.

@@ -13,17 +13,13 @@ Ranks = NDArray[np.int64]
 
 
 def error_ranks(members: Floats, outcomes: Floats) -> Ranks:
-    """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome.
-
-    An error is the outcome less the members' mean, in units of their spread. They are those that stand best for all,
-    and so do the first few of them.
-    """
+    """The `vector_ranks` of errors: outcomes less the members' mean, in units of their spread."""
     spread = members.std(1)
     return vector_ranks((outcomes - members.mean(1)) / np.where(spread > 0, spread, 1.0))
 
 
 def vector_ranks(errors: Floats, weight: Floats | None = None) -> Ranks:
-    """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome, as `error_ranks`."""
+    """The ranks (K, D), from 0, of each outcome of up to 200 error vectors, of which the first few stand for all."""
     shares = None if weight is None else torch.from_numpy(weight)
     chosen = herding_order(torch.from_numpy(errors), min(_MOST_VECTORS, len(errors)), shares)
     return _ranks(errors[chosen.numpy()])
@@ -44,10 +40,7 @@ def quantiles_at(members: Floats, weights: Floats, count: int) -> Floats:
 
 
 def reordered(members: Floats, ranks: Ranks) -> Floats:
-    """The members (N, M, D) of every case in the order of the error vectors: M of these, or each several times.
-
-    Copies of one vector are told apart by chance, outcome by outcome, always in the same way.
-    """
+    """The members (N, M, D) of every case in the order of the error vectors; chance tells copies of one apart."""
     count = members.shape[1]
     vectors = ranks[np.arange(count) % len(ranks)]  # (M, D)
     places = _ranks(vectors + np.random.default_rng(0).uniform(size=vectors.shape))
@@ -55,10 +48,7 @@ def reordered(members: Floats, ranks: Ranks) -> Floats:
 
 
 def reordered_as_members(quantiles: Floats, members: Floats) -> Floats:
-    """Quantiles (N, K, D) of every case in the order of its members: M of these, or each several times.
-
-    Members that are equal, and copies of one, are told apart by chance, outcome by outcome, always in the same way.
-    """
+    """Quantiles (N, K, D) of every case in the order of its M members; chance tells equal ones and copies apart."""
     count, width = quantiles.shape[1:]
     chance = np.random.default_rng(0).permuted(np.tile(np.arange(count)[:, None], width), axis=0)[None]  # (1, K, D)
     shuffled = np.take_along_axis(np.repeat(members, count // members.shape[1], 1), chance, 1)

@@ -176,13 +176,7 @@ def decision_table(
     outcomes: Sequence[str] | None = None,
     parameter: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    """The table of decisions for members in memory, solved in bounded parts.
-
-    Its columns are those of the index, `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and
-    `quantile_LEVEL`; where an action has several parts `action_PART` for each, `gap`, `status` and
-    `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a risk-averse cost stands
-    `plain_expected_cost`. A decision without any best action has NaN.
-    """
+    """The table of decisions for members in memory, solved in bounded parts; NaN without any best action."""
     samples = torch.as_tensor(np.asarray(members))
     shared = None if weights is None else torch.as_tensor(np.asarray(weights))
     ranged = None if parameter is None else ranged_parameter(cost)
@@ -331,10 +325,7 @@ def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
 
 
 def untrained_decision(cost: Cost, outcomes: Floats) -> str:
-    """Why no forecast of such outcomes (N, D) is trained on the decision, as `stakes check-cost` finds.
-
-    Empty where one is.
-    """
+    """Why no forecast of such outcomes (N, D) is trained on the decision, as `stakes check-cost` finds; else empty."""
     if ranged_parameter(cost) is not None or len(outcomes) < 2:
         return ""
     with user_cost_errors(cost):

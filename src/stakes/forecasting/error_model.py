@@ -199,10 +199,7 @@ def believed_coefficients(
 def fit_coefficients(
     cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats, start: Floats | None = None
 ) -> Floats:
-    """The coefficients (2 P,), first those of the location: of the least mean CRPS and sum of squares.
-
-    The mean CRPS over the unit, plus 1/N of the sum of pull times squared coefficient, is least.
-    """
+    """The coefficients (2 P,), of the location first, of the least mean CRPS / unit + sum(pull * squares) / N."""
     from scipy.optimize import minimize  # not at once: deciding needs none of it
 
     pull = np.concatenate([location_pull, scale_pull]) / cases.weight.sum() ** 2 * np.square(cases.weight).sum()
@@ -315,9 +312,7 @@ class ErrorModel:
     log_scale_range: tuple[float, float]  # the log scales that were seen, and a little more: none lies outside
     shape: tuple[float, ...]  # quantiles of the standardised errors, (K,), as members; none for the members' own shape
     pull: float = 0.0  # how strongly further terms were drawn to 0, in cases
-    by_errors: bool = (
-        False  # whether the shape is that of past errors; otherwise it is that of the family, or the members'
-    )
+    by_errors: bool = False  # whether the shape is that of past errors, not of the family or the members
     chosen_from: int = 0  # from how many cases family, power, pull and shape were chosen; 0 where they were too few
 
     def members(self, given: "ForecastSet", outcome: int, terms: ForecastTerms) -> Floats:

@@ -48,9 +48,7 @@ _SEEDS_APART = 1000  # the noise of one draw from that of the next: more than th
 def parameter_values(
     column: ParameterColumn, cost: Cost, given: CostParameters | None, rows: int, *, spread: bool = False
 ) -> Tensor:
-    """The parameter of each row, (n, width): as given, or as the cost has it where a number is in place
-    of the range.
-    """
+    """The parameter of each row, (n, width): as given, or the number that the cost has in place of the range."""
     if given is not None and not isinstance(given, Mapping):
         raise SettingError(f"cost_parameters must name the parameter, as in {{'penalty': 5}}, got {given!r}")
     parameter, own = column.parameter, ranged_parameter(cost)

@@ -300,10 +300,9 @@ def divided_rows(
 def _with_locations(
     features: Tensor, outcome: Tensor, gap: int, seed: int, column: ParameterColumn
 ) -> tuple[TreeLocation, Tensor]:
-    """Trees for the first rows, whose outcomes these are; and the features (n, F + D) with what trees forecast.
+    """Trees for the first rows, and the features with what trees forecast that saw neither a row nor its neighbours.
 
-    The rows that the trees were fitted to have the forecasts of trees that saw neither them nor their neighbours. Trees
-    see no parameter of the cost, which stays the last column.
+    Trees see no parameter of the cost, which stays the last column.
     """
     if column.conditioned:
         raise SettingError("conditioned needs base linear or none, got base trees")

@@ -201,9 +201,7 @@ def _members_to_learn_from(cost: Cost, count: int) -> int:
 
 
 def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
-    """The mean over the outcomes of the plain CRPS of members in ascending order: that of their quantile
-    scores, (...).
-    """
+    """The mean over the outcomes of the plain CRPS of members in ascending order, (...)."""
     count = samples.shape[-2]
     levels = (torch.arange(count, dtype=samples.dtype, device=samples.device)[:, None] + 0.5) / count
     above = samples - outcome[..., None, :]

@@ -268,10 +268,7 @@ def told_members(model: Any, X: Any, count: int) -> MemberPart:
 
 
 class RegressorModel(nn.Module):
-    """A user's regressor, as much of a `SampleModel` as a forecast needs: fitted whole, not in steps.
-
-    Members are what it tells, or what it predicts and the errors that it made out of fold, as in `LinearModel`.
-    """
+    """A user's regressor as a model: members are what it tells, or predictions and errors made out of fold."""
 
     at_once = True  # a row's members do not depend on how many rows are asked for
 

@@ -79,10 +79,7 @@ def cost_structure(cost: Cost) -> tuple[object, ...]:
 
 
 def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
-    """One cost whose parameters are tensors (R, 1), or (R, 1, A or 1) of a program, a row for each of the costs.
-
-    A parameter that is a range stays one.
-    """
+    """One cost whose parameters are tensors (R, 1), or (R, 1, A or 1) of a program; a range stays one."""
     first = costs[0]
     if any(cost_structure(cost) != cost_structure(first) for cost in costs):
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
@@ -258,10 +255,7 @@ class _Draw(nn.Module):
 
 
 class ReplicaStack:
-    """R replicas on one device: how they draw, what they minimise, which cases and noise they see.
-
-    The stack itself does not change; parameters (R, P) are passed in.
-    """
+    """R replicas on one device: how they draw and what they minimise; parameters (R, P) are passed in."""
 
     def __init__(
         self,

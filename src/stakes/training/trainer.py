@@ -37,10 +37,9 @@ from stakes.training.stored_models import TENSOR_LIMIT, check_tensors, load_tens
 
 
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
-    """For each replica the index of the first one with the same seed, data and initial state.
+    """For each replica the first one that it shares a pre-training with: of the same seed, data and initial state.
 
-    They share a pre-training, since the decision weight does not matter in it, nor the cost unless the score looks at
-    its total.
+    The decision weight does not matter in it, nor the cost unless the score looks at its total.
     """
     indices = (stack.seed_index, stack.train.index, stack.validation.index)
     sees_cost = "total" in score_weights(stack.settings.score)
@@ -153,10 +152,7 @@ def _values(
 
 @torch.no_grad()
 def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
-    """Mean score and mean |companion| of each replica on its training cases, (R, 2); they may be of no use.
-
-    The decision cost is the plain one, whatever the estimator.
-    """
+    """Mean score and mean |companion| of each replica on its training cases, (R, 2), by the plain estimator."""
     return torch.cat([_estimate_scales(part, parameters[rows]) for rows, part in stack.parts()])
 
 
@@ -191,10 +187,7 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint, then delete all others but the one before it.
-
-    That of a later epoch goes too: the training went back behind it, and `load_latest` shall find what was saved last.
-    """
+    """Write the checkpoint, then delete all others but the one before it: later ones, too, as training went back."""
     epoch = checkpoint.epoch
     if type(epoch) is not int or not 0 <= epoch < _EPOCHS:
         raise CheckpointError(f"epoch must be a whole number from 0 to {_EPOCHS - 1}, got {short_ascii(epoch)}")
