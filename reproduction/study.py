@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.data.tables.columns import column_times, require_columns
 from stakes.errors import SettingError, StakesError, did_you_mean
-from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
+from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS
 from stakes.files import JSON_LIMIT, read_bytes, write_atomically
 from stakes.settings import shown
@@ -210,6 +210,14 @@ class Study:
 
     def _parameter(self, parameter: float | None) -> int:
         return 0 if parameter is None else _place("cost parameters", self.parameters, parameter)
+
+
+def defined_mean(values: ArrayLike, axis: int | None = None) -> NDArray[np.float64]:
+    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed."""
+    numbers = np.asarray(values, dtype=np.float64)
+    kept = np.isfinite(numbers)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(kept, numbers, 0.0).sum(axis) / kept.sum(axis))
 
 
 def defined_deviation(values: ArrayLike, axis: int) -> NDArray[np.float64]:

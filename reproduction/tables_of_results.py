@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from reproduction.calibration import calibration_sides, economic_value, skill, total_spread
 from reproduction.plan import BASES, CHOICES, MAIN, METHODS, SCORE_CHOICES, SHUFFLED, TOTAL, ScoreChoice, score_choice
 from reproduction.studies import untrained_runs
-from reproduction.study import RegionBy, Study, StudyError, defined_deviation
+from reproduction.study import RegionBy, Study, StudyError, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from stakes.argument_checks import require_finite
-from stakes.evaluation.intervals import Difference, Sampled, defined_mean
+from stakes.evaluation.intervals import Difference, Sampled
 from stakes.reports.page import Cell, Column, ShownCell, Table
 from stakes.text import number_text, signed_interval_text
 

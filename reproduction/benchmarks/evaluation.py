@@ -23,9 +23,9 @@ import xarray as xr
 from benchmarks.timing import processor
 from reproduction.study import AXES, Study
 from reproduction.tables_of_results import summarise
-from reproduction.tasks.task import only_outcome
+from reproduction.tasks.task import only_outcome, region_between
 from stakes import WindDispatchCost
-from stakes.evaluation.metrics import LEVELS, Assessor, Metrics, region_between
+from stakes.evaluation.metrics import LEVELS, Assessor, Metrics
 
 CASES, MEMBERS, BLOCK, TARGET = 1460, 500, 10, 180.0
 PENALTIES, WEIGHTS, SEEDS = (2.0, 5.0, 10.0), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9), (0, 1, 2)

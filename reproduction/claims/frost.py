@@ -30,8 +30,8 @@ from reproduction.claims.claim import (
     stays,
     weights_within,
 )
-from reproduction.study import Study, StudyError
-from stakes.evaluation.intervals import Sampled, defined_mean
+from reproduction.study import Study, StudyError, defined_mean
+from stakes.evaluation.intervals import Sampled
 
 _IMPLICIT = ("main", "reduced", "biased_score", "debiased", "more_members")
 _DIFFUSION = ("main", "improved", "chain")

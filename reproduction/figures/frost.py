@@ -30,11 +30,10 @@ from reproduction.figures.paper_figure import (
     shared_legend,
     unit_of,
 )
-from reproduction.study import RegionBy, Study, defined_deviation
+from reproduction.study import RegionBy, Study, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.frost import FrostTask
 from stakes.actions.solve import optimal_action
-from stakes.evaluation.intervals import defined_mean
 from stakes.plots import COLOURS, DASHES, band
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from reproduction.diagnostics import kernel_density
-from reproduction.study import RegionBy, Study, defined_deviation
+from reproduction.study import RegionBy, Study, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from stakes.costs.cost import Cost
-from stakes.evaluation.intervals import Difference, defined_mean
+from stakes.evaluation.intervals import Difference
 from stakes.plots import COLOURS, DASHES, band, error_bars, weight_colours
 
 

@@ -26,10 +26,10 @@ from reproduction.figures.paper_figure import (
     shared_legend,
 )
 from reproduction.plan import BASES, SHUFFLED, TOTAL, ScoreChoice
-from reproduction.study import Study, defined_deviation
+from reproduction.study import Study, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import chosen_weight, score_rows
-from stakes.evaluation.intervals import Difference, defined_mean
+from stakes.evaluation.intervals import Difference
 from stakes.plots import COLOURS, band, error_bars
 
 _TITLES = {

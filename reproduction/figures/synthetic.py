@@ -22,10 +22,10 @@ from reproduction.figures.paper_figure import (
     nearest,
     new_figure,
 )
-from reproduction.study import Study, defined_deviation
+from reproduction.study import Study, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.evaluation.intervals import defined_mean, paired_difference
+from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.metrics import LEVELS
 from stakes.plots import COLOURS, DASHES, band, weight_colours
 

@@ -28,11 +28,10 @@ from reproduction.figures.paper_figure import (
     shared_legend,
     unit_of,
 )
-from reproduction.study import RegionBy, Study, defined_deviation
+from reproduction.study import RegionBy, Study, defined_deviation, defined_mean
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.wind import WindTask
 from stakes.costs.scalar_costs import ShortfallCost
-from stakes.evaluation.intervals import defined_mean
 from stakes.plots import COLOURS, band, error_bars, weight_colours
 
 _IMPLICIT, _DIFFUSION = StudyKey("wind", "implicit"), StudyKey("wind", "diffusion")

@@ -12,6 +12,7 @@ from reproduction.tasks.task import (
     chronological_splits,
     consecutive_years,
     only_outcome,
+    region_between,
     require_lead_hours,
     require_record,
     years_of_file,
@@ -19,7 +20,7 @@ from reproduction.tasks.task import (
 from stakes.costs.scalar_costs import ProtectionCost
 from stakes.data.records import Record, load_record
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
-from stakes.evaluation.metrics import Region, region_between
+from stakes.evaluation.metrics import Region
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 _STEP_HOURS = 6

@@ -35,6 +35,7 @@ from reproduction.tasks.task import (
     data_generator,
     draw_splits,
     judged_every,
+    region_between,
     require_folder,
 )
 from stakes.actions.solve import optimal_action
@@ -43,7 +44,7 @@ from stakes.costs.scalar_costs import ImbalanceCost, PowerCurve, ShortfallCost, 
 from stakes.data.records import Record, load_record
 from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split, TimeSeries
 from stakes.errors import SettingError
-from stakes.evaluation.metrics import Region, region_between
+from stakes.evaluation.metrics import Region
 
 _FEATURES = 5
 _SPLITS = (1500, 1000, 6000)  # training, validation, test

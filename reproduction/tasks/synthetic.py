@@ -16,10 +16,11 @@ from reproduction.tasks.task import (
     data_generator,
     draw_splits,
     only_outcome,
+    region_between,
 )
 from stakes.argument_checks import require_count, require_positive
 from stakes.costs.scalar_costs import ProtectionCost
-from stakes.evaluation.metrics import Region, region_between
+from stakes.evaluation.metrics import Region
 from stakes.training.settings import TrainingSettings
 
 _MEANS = (0.0, 2.5)

@@ -4,6 +4,7 @@ import hashlib
 import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -75,6 +76,16 @@ LITERAL_DIFFUSION = DiffusionSettings(prediction="epsilon", endpoints="raw")
 def only_outcome(outcome: Tensor) -> Tensor:
     """The value of a case with a single outcome."""
     return outcome.squeeze(-1)
+
+
+def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper: float = inf) -> Region:
+    """The region of the cases whose value lies in [lower, upper)."""
+
+    def belongs(outcome: Tensor) -> Tensor:
+        values = value(outcome)
+        return (values >= lower) & (values < upper)
+
+    return belongs
 
 
 Draw = Callable[[int, torch.Generator], tuple[Tensor, Tensor]]

@@ -9,12 +9,12 @@ import xarray as xr
 from refusals import refuses
 
 import stakes
-from reproduction.tasks.task import only_outcome
+from reproduction.tasks.task import only_outcome, region_between
 from stakes import ProtectionCost, ShortfallCost, WindDispatchCost
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.ensembles import compare, evaluate, evaluate_table
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.metrics import LEVELS, Assessor, region_between
+from stakes.evaluation.metrics import LEVELS, Assessor
 
 COST = ProtectionCost(0.5, 0.4, sharpness=3.0)
 REGIONS = {"high": region_between(only_outcome, lower=0.5)}

@@ -7,7 +7,7 @@ import torch
 from refusals import refuses
 from torch import Tensor
 
-from reproduction.tasks.task import only_outcome
+from reproduction.tasks.task import only_outcome, region_between
 from stakes import (
     CVaRCost,
     ImbalanceCost,
@@ -23,7 +23,7 @@ from stakes import (
 from stakes.costs import member_weights
 from stakes.costs.cost import outcome_total
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
+from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.scoring_rules import energy_score
 

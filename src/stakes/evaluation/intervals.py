@@ -251,14 +251,6 @@ def _varied(apart: Floats, kept: NDArray[np.bool_], stretch: int) -> tuple[Float
     return dct(apart, axis=1)[:, 1 : waves + 1] * (_STEP * np.sqrt(bessel / 2))[:, None], degrees
 
 
-def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
-    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed."""
-    numbers = np.asarray(values, dtype=np.float64)
-    kept = np.isfinite(numbers)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(kept, numbers, 0.0).sum(axis) / kept.sum(axis))
-
-
 def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) -> Difference:
     """The mean of values - baseline with its 95 % interval, over time and seeds.
 

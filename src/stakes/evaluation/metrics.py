@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import NamedTuple, cast
 
 import torch
@@ -34,16 +33,6 @@ Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
 
 LEVELS = tuple((torch.arange(2, 100, 4).double() / 100).tolist())
 """Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
-
-
-def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper: float = inf) -> Region:
-    """The region of the cases whose value lies in [lower, upper)."""
-
-    def belongs(outcome: Tensor) -> Tensor:
-        values = value(outcome)
-        return (values >= lower) & (values < upper)
-
-    return belongs
 
 
 def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
