@@ -29,7 +29,7 @@ from stakes.evaluation.metrics import Assessor, Region
 from stakes.programs.scenario_program import BINDS, LimitPrices, limit_prices, program_cost
 
 RECOURSE = "a recourse without an upper bound, at a high price, makes the cost of every outcome finite"
-_PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
+_PLAIN = ("plain_cost", "plain_expected_cost")  # of a risk-averse cost, whose charge may be NaN then
 
 
 def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
@@ -91,7 +91,7 @@ def infeasible_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, Floats]
 _MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
-_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost", "plain_gap")  # where a decision is averse to risk
+_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost", "plain_gap")  # where a decision is risk-averse
 
 
 def forecast_table(
@@ -456,7 +456,7 @@ def shown_case(
 def binding_limits(
     cost: Cost, outcomes: Sequence[str], members: Tensor, weights: Tensor | None = None
 ) -> tuple[BindingLimit, ...]:
-    """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk."""
+    """The limits that the best action of one case is at, the dearest first; none are known of a risk-averse cost."""
     if not is_program(cost):
         return ()
     prices = limit_prices(cost, members, outcomes, weights=weights)

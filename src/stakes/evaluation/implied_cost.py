@@ -1,4 +1,4 @@
-"""Which cost parameter past actions behave as if they had: the first-order condition, read backwards.
+"""The cost parameter that past actions imply: the first-order condition, read backwards.
 
 An action of least expected cost has E[c'(a, Y; p)] = 0, whatever was known when it was taken (Elliott, Komunjer and
 Timmermann, 2005). The parameter p at which that holds for the actions taken and what happened is the implied one, and
@@ -41,7 +41,7 @@ _OTHER_PRICE = {"underage": "overage", "short": "long"}  # prices of too little,
 
 @dataclass(frozen=True)
 class ImpliedCost:
-    """Which value of a cost parameter past actions behave as if they had.
+    """The value of a cost parameter that past actions imply.
 
     Attributes:
         parameter: The name of the parameter.
@@ -57,7 +57,7 @@ class ImpliedCost:
         by_size: The values that the lower and the higher half of the actions imply, where these differ by more than
             chance, so that no one number explains all actions; None otherwise.
         ties: The share of the outcomes that equal the action.
-        other_price: The price of the opposite error, where `value` is best told as a multiple of it; None otherwise.
+        other_price: The price of the opposite error, where `value` is stated as a multiple of it; None otherwise.
     """
 
     parameter: str
@@ -74,7 +74,7 @@ class ImpliedCost:
 
     @property
     def identified(self) -> bool:
-        """Whether the actions tell a value."""
+        """Whether the actions reveal a value."""
         return not self.reason
 
     @property
@@ -114,7 +114,7 @@ def implied_cost(
     times: Any = None,
     block: int | Literal["auto"] = "auto",
 ) -> ImpliedCost:
-    """Which value of a cost parameter past actions behave as if they had, with its interval.
+    """The value of a cost parameter that past actions imply, with its interval.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -129,11 +129,11 @@ def implied_cost(
     Args:
         actions: Actions taken, (N,), in time order.
         outcomes: What happened, (N,) or (N, D).
-        cost: A cost of one number, one of whose parameters is a range: the values that are looked at.
-        members: The forecast at the time, members (N, M) or (N, M, D), to compare what it calls for; None for none.
+        cost: The cost of a scalar action, one of whose parameters is a range: the values considered.
+        members: The forecast at the time, members (N, M) or (N, M, D), for `by_forecast`; None for none.
         weights: Weight of each member, (M,); None for equal weights.
-        times: When the outcomes happened, (N,); None where it is not known.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+        times: When the outcomes happened, (N,); None if unknown.
+        block: How many neighbouring cases depend on each other; "auto" derives it from their times.
     """
     action, outcome = _checked(actions, outcomes, cost)
     given = None if members is None else given_forecast("members", members, outcomes, outcome, weights)

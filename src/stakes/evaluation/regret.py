@@ -39,18 +39,18 @@ _JUMPS = 0.05  # of the regret: more that no gradient explains is told
 
 @dataclass(frozen=True, eq=False)
 class RegretAttribution:
-    """What decisions cost more than with perfect foresight, and which errors of the forecast cost it.
+    """What decisions cost beyond perfect foresight, and which errors of the forecast caused it.
 
     Attributes:
-        regret: What each case cost more than the best action for its outcome, (N,).
+        regret: The cost of each case beyond that of the best action for its outcome, (N,).
         by_outcome: The part of it that is due to the error of each outcome, (N, D).
         by_members: The part that is due to members of each region, (N, R).
         outcomes: The names of the D outcomes.
         regions: The names of the R regions of members.
         block: How many neighbouring cases depend on each other.
-        times: When the outcomes happened, (N,); None where it is not known.
+        times: When the outcomes happened, (N,); None if unknown.
         sites: Of which site each case is, (N,); None for one.
-        unit: The unit of the cost; empty where it is not known.
+        unit: The unit of the cost; empty if unknown.
     """
 
     regret: Floats
@@ -188,9 +188,9 @@ def attribute_regret(
         regions: Parts of the members by name, as for `stakes.evaluate`; None for thirds of each case's members, by what
             the cost looks at.
         names: The names of the outcomes; None for those of a table, or `y0`, `y1` and so on.
-        times: When the outcomes happened, (N,), for hours and seasons; None where it is not known.
+        times: When the outcomes happened, (N,), for hours and seasons; None if unknown.
         sites: Of which site each case is, (N,); None for one.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+        block: How many neighbouring cases depend on each other; "auto" derives it from their times.
         unit: The unit of the cost, for sentences.
     """
     require_cost(cost)

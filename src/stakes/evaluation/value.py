@@ -60,7 +60,7 @@ class ValueCurve(Tabular):
         cases: How many cases there are.
         block: How many neighbouring cases depend on each other.
         yearly: Cases in a year; None without times.
-        unit: The unit of the cost; empty where it is not known.
+        unit: The unit of the cost; empty if unknown.
     """
 
     parameter: str
@@ -201,9 +201,9 @@ def value_curve(
         values: The values of the parameter, in any order; None takes 50 along the range.
         past: Earlier outcomes (N', ...), whose best constant action is climatology; None uses `outcomes` themselves, in
             hindsight, which flatters climatology and never the forecasts.
-        times: When the outcomes happened, (N,); None where it is not known.
+        times: When the outcomes happened, (N,); None if unknown.
         sites: Site of each case, (N,), if climatology has an action for each; None for one.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+        block: How many neighbouring cases depend on each other; "auto" derives it from their times.
         unit: The unit of the cost, for sentences.
     """
     if isinstance(forecasts, Mapping) and not forecasts:

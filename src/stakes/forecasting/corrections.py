@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # whoever only corrects members reads no forecasts
     from stakes.data.forecasts.forecast_set import ForecastSet
 
 ForecastForm = Literal["members", "quantiles", "points"]
-"""In which form a forecast came: members that count alike, weighted ones made of quantiles, or single numbers."""
+"""In which form a forecast came: equally likely members, weighted ones made of quantiles, or single numbers."""
 
 Floats = NDArray[np.float64]
 
@@ -42,11 +42,11 @@ class CorrectedMembers(NamedTuple):
     """Members that decisions are made from."""
 
     members: Floats  # members (N, K, D)
-    weights: Floats | None  # what each of them weighs, (K,); None where all count alike
+    weights: Floats | None  # what each of them weighs, (K,); None for equal weights
 
     @property
     def equal_members(self) -> Floats:
-        """Members (N, K, D) that count alike: 100 equally likely ones where they are weighted."""
+        """Equally likely members (N, K, D): 100 of them in place of weighted ones."""
         if self.weights is None:
             return self.members
         share = np.cumsum(self.weights) / self.weights.sum()
@@ -133,7 +133,7 @@ class CorrectionPlan:
     candidate: str = "raw"  # its name, one of `stakes.evaluation.selection.CORRECTION_CANDIDATES`
     margins: Margins = "raw"
     dependence: Literal["members", "errors"] = "members"
-    half_life: float | None = None  # after how many days a case counts half; None where all count alike
+    half_life: float | None = None  # after how many days a case counts half; None for equal weights
     decision_weight: float = 0.0  # how much the decision counts in the fit
     by: tuple[By, ...] = get_args(By)  # what errors may depend on
     shrunk: bool = False  # whether coefficients are shrunk by their standard errors, as where nothing else judges them
@@ -148,7 +148,7 @@ def form_of(given: "ForecastSet") -> ForecastForm:
 
 @dataclass(frozen=True)
 class Correction(JsonText):
-    """What past errors say about a forecast: location and scale of each outcome, and how outcomes go together.
+    """What past errors say about a forecast: location and scale of each outcome, and their dependence.
 
     Members are moved, and spread about their mean, as gives the least CRPS. What may be due to chance is left out, so
     that a forecast which is calibrated already stays nearly as it is. By how much may depend on the forecast itself, on
@@ -161,9 +161,9 @@ class Correction(JsonText):
         cases: From how many past cases it was learned.
         terms: What the errors depend on.
         models: The correction of each outcome; none where members are not moved and spread by a model.
-        order: The ranks of past error vectors (K, D), by which members of several outcomes are put together; None
-            leaves them together as they come.
-        half_life: After how many days a case counted half; None where all counted alike.
+        order: The ranks of past error vectors (K, D), by which members of several outcomes are joined; None
+            leaves them joined as they come.
+        half_life: After how many days a case counted half; None for equal weights.
         decision_weight: How much the decision counted in the fit.
         distances: How far from their mean members then lie; None where they stay.
 
@@ -246,7 +246,7 @@ class Correction(JsonText):
                 seen the outcomes.
             outcomes: What happened, (N, D).
             times: When it happened (N,), for errors that depend on season or hour; None where there are none.
-            weights: What each member weighs, (M,), such as those of `stakes.quantile_members`; None where all count
+            weights: The weight of each member, (M,), such as those of `stakes.quantile_members`; None where all count
                 alike.
             leads: How many hours ahead it was forecast (N,), for errors that depend on it; None where there are none.
             sites: Of which site each case is, (N,), for errors that depend on it; None where there are none.
@@ -255,8 +255,8 @@ class Correction(JsonText):
             shape: How the members of a case lie about their mean: as the "members" do, of which there are then at least
                 two without weights; the same at the "distances" of past errors, with the mean where it is; or as past
                 "errors" did, which makes at least 100 members.
-            dependence: How members of several outcomes go together: as the "members" do already, or as past "errors"
-                did, by up to 200 error vectors.
+            dependence: How members of several outcomes depend on each other: as the "members" do already, or as
+                past "errors" did, by up to 200 error vectors.
             lower: What no outcome falls below, one number or one of each, (D,); None for no such bound.
             upper: What no outcome exceeds, likewise.
         """
@@ -325,12 +325,12 @@ class Correction(JsonText):
         leads: Any = None,
         sites: Any = None,
     ) -> NDArray[np.floating]:
-        """The corrected members (N, K, D), which count alike, of the type they came in.
+        """The corrected, equally likely members (N, K, D), of the type they came in.
 
         Args:
             members: Members (N, M, D) of new forecasts.
             times: For when they are (N,), where errors depend on season or hour; None otherwise.
-            weights: What each member weighs, (M,), where those of the fit had weights; None otherwise.
+            weights: The weight of each member, (M,), where those of the fit had weights; None otherwise.
             leads: How many hours ahead they are (N,), where errors depend on it; None otherwise.
             sites: Of which site each is, (N,), where errors depend on it; None otherwise.
         """
@@ -523,7 +523,7 @@ def corrected_in_time(
     Args:
         members: Members (N, M, D) of forecasts that did not see the outcomes, in the order of time.
         outcomes: What happened, (N, D).
-        times: When it happened (N,); None where it is not known.
+        times: When it happened (N,); None if unknown.
         lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
             where there are no times.
         block: How many neighbouring cases share a correction; None for a twentieth of them.
@@ -572,7 +572,7 @@ def rolling_forecasts(
     Args:
         fit: Fits on some rows, the first ones, and returns what draws members from features.
         features: Features of all N cases, in the order of time: an array or tensor (N, F).
-        times: When the cases happen (N,); None where it is not known.
+        times: When the cases happen (N,); None if unknown.
         lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
             where there are no times.
         origins: How many blocks there are, and so how many fits.

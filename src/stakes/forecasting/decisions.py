@@ -71,7 +71,7 @@ class Decisions(Tabular):
     gap: Floats | None = None
     plain_expected_cost: Floats | None = None
     infeasible: Flags | None = None
-    unbounded: Flags | None = None  # likewise, whether the expected cost falls without end
+    unbounded: Flags | None = None  # likewise, whether the expected cost is unbounded below
 
     @property
     def unanswered(self) -> Flags:
@@ -243,7 +243,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
 
 
 def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor | None:
-    """The mean cost (n,) of actions that are averse to risk, without the aversion; None for any other cost."""
+    """The mean cost (n,) of risk-averse actions, without the aversion; None for any other cost."""
     if (risk := risk_of(cost)) is None:
         return None
     mean = mean_cost(risk.plain_cost, action, samples, weights)

@@ -282,7 +282,7 @@ def family_quantiles(family: Family, levels: Floats) -> Floats:
 
 
 def quantile_levels(count: int) -> Floats:
-    """The levels (K,) of so many quantiles that count alike as members, (k - 1/2) / K."""
+    """The levels (K,) of so many equally likely quantiles, (k - 1/2) / K."""
     return (np.arange(count) + 0.5) / count
 
 
@@ -316,7 +316,7 @@ class ErrorModel:
     chosen_from: int = 0  # from how many cases family, power, pull and shape were chosen; 0 where they were too few
 
     def members(self, given: "ForecastSet", outcome: int, terms: ForecastTerms) -> Floats:
-        """Members (N, K) that count alike: those of each case moved and spread, in their order, or quantiles."""
+        """Equally likely members (N, K): those of each case moved and spread, in their order, or quantiles."""
         location, log_scale = self.location_and_log_scale(given, outcome, terms)
         if self.shape:
             scaled = np.exp(log_scale)[:, None] * np.array(self.shape)

@@ -356,7 +356,7 @@ class ForecastAnswers(MemberAnswers):
         Args:
             X: Features (n, F).
             y: What happened, (n,) or (n, D).
-            times: When it happened (n,); None if it is not known.
+            times: When it happened (n,); None if unknown.
             baseline_action: Today's action (n,), or (n, A) of several parts, with which the last rows compare; NaN
                 where it is not known.
             cost_parameters: As in `score`.

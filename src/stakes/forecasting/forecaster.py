@@ -243,7 +243,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         Args:
             X: Features (n, F).
             y: What happened, (n,) or (n, D).
-            times: When it happened (n,), which tells how many neighbours belong together; None if it is not known.
+            times: When it happened (n,), which tells how many neighbours belong together; None if unknown.
         """
         if self.selection_ is None or not self.candidate_forecasts_:
             return self.selection_

@@ -13,7 +13,7 @@ from stakes.errors import SettingError
 
 Floats = NDArray[np.float64]
 MemberPart = tuple[NDArray[Any], NDArray[Any] | None]
-"""Members (n, M, D) of some rows, and what each weighs, (M,) or (n, M); None where all count alike."""
+"""Members (n, M, D) of some rows, and what each weighs, (M,) or (n, M); None for equal weights."""
 
 
 class _WhereSkproIs:

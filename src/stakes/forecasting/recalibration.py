@@ -77,7 +77,7 @@ _MOST_CASES = 2000
 _MOST_NUMBERS = 1 << 20  # of members, at least for 500 cases
 _ITERATIONS, _EVALUATIONS = 20, 40  # at most; a cost with kinks would search long along each line
 _SOLVED_MEMBERS, _SOLVED_ITERATIONS = 50, 10  # of vector actions; what they teach is judged with all members
-_IN_THE_TAIL = 5  # members at least, of a cost that is averse to risk
+_IN_THE_TAIL = 5  # members at least, of a risk-averse cost
 _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score has taught
 
 
@@ -280,7 +280,7 @@ Version = Literal["raw", "corrected"]
 _LOW, _HIGH = LEVELS.index(0.1), LEVELS.index(0.9)
 _OF_FORECASTS: tuple[str, ...] = ("cost", "expected_cost", "energy_score", "pit_from", "pit_to")
 _OF_FORECASTS += ("error", "spread", "low", "high")
-_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost")  # where a decision is averse to risk
+_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost")  # where a decision is risk-averse
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ class JudgedCorrection:
 
     @property
     def times(self) -> NDArray[np.datetime64] | None:
-        """When the outcomes happened, (N,); None where it is not known."""
+        """When the outcomes happened, (N,); None if unknown."""
         return self.cases["time"].to_numpy() if "time" in self.cases else None
 
     def values(self, name: str, version: Version | None = None) -> Floats:
@@ -378,7 +378,7 @@ def _today(given: ForecastSet, cost: Cost, outcome: torch.Tensor) -> dict[str, F
 
 
 def _drawn(members: Floats, weights: Floats | None) -> tuple[Draw, torch.Tensor | None]:
-    """How members are drawn, and what they weigh; of those that count alike the first ones are as good as any."""
+    """How members are drawn, and what they weigh; of equally likely ones the first are as good as any."""
 
     def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(members[rows, : None if weights is not None else most]))

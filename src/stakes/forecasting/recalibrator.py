@@ -142,11 +142,11 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
         cost: What a decision costs.
         outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None; "auto" takes what the
             cost knows, or 0 and a capacity at which the data have many exact ties; None for none.
-        decision_weights: Which decision weights are tried, from 0 to below 1; none tries none.
+        decision_weights: Decision weights to try, in [0, 1); empty for none.
         tolerance: Largest increase of the score, in percent, that a decision weight may cause; None for no limit.
         test_fraction: Share of the cases, the latest, that are held out as test cases.
         gap: Number of cases before a forecast whose outcomes were not yet known; 0 if times and leads say it.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+        block: How many neighbouring cases depend on each other; "auto" derives it from their times.
 
     Attributes:
         selection_: How each candidate was judged, and which one was selected.
@@ -198,14 +198,13 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
                 named by levels of quantiles, or points named as the outcomes are; or a `ForecastSet`, whose
                 `prices` are parameters of the cost that each case has of its own.
             y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
-            weights: What each member weighs, (M,); None where all count alike.
-            times: When the outcomes happened, (N,); None where it is not known.
-            issued: When the forecasts were made, (N,); None where it is not known.
-            leads: How many hours ahead that was, one number or (N,); None where it is not known.
+            weights: The weight of each member, (M,); None for equal weights.
+            times: When the outcomes happened, (N,); None if unknown.
+            issued: When the forecasts were made, (N,); None if unknown.
+            leads: How many hours ahead that was, one number or (N,); None if unknown.
             sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
             features: What else was known when the forecasts were made, (N, F); None for nothing.
-            progress: A function that is told, now and then, how many of about how many corrections are learned; None
-                for none.
+            progress: Called now and then with how many of about how many corrections are learned; None for none.
         """
         require_cost(self.cost)
         refuse_range(self.cost)  # at once, rather than after all has been learned
@@ -226,7 +225,7 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
         return self
 
     def sample(self, X: Any, **beside: Any) -> Floats:
-        """Corrected members (N, K, D) that count alike.
+        """Corrected, equally likely members (N, K, D).
 
         Args:
             X: New forecasts, as in `fit`.

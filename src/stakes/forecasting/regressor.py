@@ -45,15 +45,15 @@ _MOST_VECTORS = 5000  # of errors of several outcomes, from which members are ch
 class DecisionRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Decisions from any regressor of scikit-learn: `predict` is the action of least expected cost.
 
-    Members of the forecast are the predictions plus errors that the regressor made on rows it was not fitted on; of a
-    model that tells its uncertainty itself they are what it tells: `sample`, `predict_quantiles`, `predict_proba`,
-    `pred_dist` as of NGBoost, or `predict(X, quantiles=...)` as of quantile-forest. A pipeline is asked through its
-    last step. It stands within a `Pipeline`, or around one.
+    Members of the forecast are the predictions plus out-of-fold errors of the regressor. A model that states its
+    uncertainty provides them itself, by `sample`, `predict_quantiles`, `predict_proba`, `pred_dist` as in NGBoost, or
+    `predict(X, quantiles=...)` as in quantile-forest; of a pipeline, the last step does. It works within a `Pipeline`,
+    or around one.
 
     Args:
         estimator: Regressor that forecasts the outcome; None for ridge regression.
         cost: What a decision costs; None for the newsvendor of equal prices. One of its parameters may be a range: then
-            `predict` and `score` are told whose decision each row is.
+            `predict` and `score` take its value for each row.
         cv: How rows are set aside for errors, as scikit-learn's `cv`: a number of folds of neighbouring rows, or a
             splitter such as `TimeSeriesSplit()`.
         members: How many members stand for the errors of one outcome, at most for those of several.
@@ -62,10 +62,10 @@ class DecisionRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # t
 
     Attributes:
         estimator_: The fitted regressor.
-        errors_: The errors that make members, (K, D); None where the model tells its uncertainty.
-        error_weights_: What each of them weighs, (K,); None where all count alike.
+        errors_: The errors that make members, (K, D); None where the model states its uncertainty.
+        error_weights_: The weight of each, (K,); None for equal weights.
         target_names_: The names of the outcomes.
-        n_features_in_: How many features there are, where the regressor knows.
+        n_features_in_: Number of features, where the regressor knows it.
         feature_names_in_: Their names, where it knows.
 
     >>> import numpy as np, stakes
@@ -347,7 +347,7 @@ def _chosen_errors(errors: Floats, count: int) -> tuple[Floats, Floats | None]:
 
 
 def _equal(members: NDArray[Any], weights: NDArray[Any] | None, count: int = 100) -> NDArray[Any]:
-    """Members that count alike, by whole copies of weighted ones in the order in which they stand."""
+    """Equally likely members, by whole copies of weighted ones in the order in which they stand."""
     if weights is None:
         return members
     shares = np.broadcast_to(weights, members.shape[:2])
