@@ -185,4 +185,5 @@ def test_aversion_to_risk_takes_a_range_too_with_a_threshold_for_each_decision_m
         cost = CVaRCost(ShortfallCost(penalty), level=0.5)
         best = cost(optimal_action(cost, outcome).expand(100, 2), outcome).mean().item()
         assert paid.mean() == pytest.approx(best, abs=1e-3)
-    assert np.isfinite(averse.evaluate(X[:100], Y[:100]).loc["cost", "value"])
+    judged = averse.evaluate(X[:100], Y[:100])["value"]
+    assert judged["plain_cost"] < judged["cost"] == pytest.approx(-averse.score(X[:100], Y[:100]))

@@ -322,6 +322,16 @@ def test_tables_of_pandas_and_xarray_give_the_same() -> None:
         assert found.target_names_ == ("price",)
         np.testing.assert_array_equal(found.sample(frame), expected.sample(features))
     refuses(ValueError, "feature names should match", found.predict, frame[["load", "wind"]])
+    wrong = [
+        frame[["load", "wind"]],
+        frame * np.nan,
+        frame.astype(str) + "?",
+        np.ones((2, 3)),
+        frame[:0],
+        frame * 1e300,
+    ]
+    for each in wrong:  # refused by the forecast that is left where the estimator is not loaded
+        refuses(StakesError, "X", found.forecast_.sample, each)
     plain = xr.DataArray(features, dims=("case", "feature"))
     np.testing.assert_array_equal(expected.predict(plain), expected.predict(features))
 
@@ -428,6 +438,11 @@ def test_copies_and_pickles(fitted: stakes.DecisionAwareForecaster) -> None:
     features, _ = table()
     for other in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(other.sample(features), fitted.sample(features))
+    forecast = pickle.loads(pickle.dumps(fitted.forecast_))  # which needs no estimator
+    np.testing.assert_array_equal(forecast.sample(features), fitted.sample(features))
+    np.testing.assert_array_equal(forecast.decide(features), fitted.decide(features))
+    other.set_params(members=7, block=3)
+    assert (other.forecast.state.members, other.forecast.state.block, other.forecast_.state.members) == (7, 3, 20)
     unfitted = clone(fitted)
     assert unfitted.get_params() == fitted.get_params()
     assert not hasattr(unfitted, "forecast_")
