@@ -1,6 +1,6 @@
 """A forecast corrected by its own past errors, and what past errors there are as time goes on."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
@@ -584,23 +584,14 @@ def rolling_forecasts(
     require_count("first", begin)
     if cases - begin < origins:
         raise SettingError(f"first must leave a case for each of {origins} origins, got {begin} of {cases} cases")
-    moments, leads = checked_times(times, cases), _leads(cases, lead)
-    parts = [
-        np.asarray(_fitted(fit, known_cases(rows, cases, moments, leads), rows).sample(features[rows]))
-        for rows in _blocks(begin, cases, origins)
-    ]
+    moments, leads, parts = checked_times(times, cases), _leads(cases, lead), []
+    edges = np.linspace(begin, cases, origins + 1).round().astype(int).tolist()
+    for rows in map(slice, edges[:-1], edges[1:]):
+        known = known_cases(rows, cases, moments, leads)
+        if known < 1:
+            raise SettingError(f"first must leave cases that are known when case {rows.start} is forecast, got none")
+        parts.append(np.asarray(fit(slice(0, known)).sample(features[rows])))
     return RollingForecasts(slice(begin, cases), np.concatenate(parts))
-
-
-def _blocks(begin: int, end: int, count: int) -> Iterator[slice]:
-    edges = [round(edge) for edge in np.linspace(begin, end, count + 1)]
-    yield from map(slice, edges[:-1], edges[1:])
-
-
-def _fitted(fit: Callable[[slice], MemberForecaster], known: int, rows: slice) -> MemberForecaster:
-    if known < 1:
-        raise SettingError(f"first must leave cases that are known when case {rows.start} is forecast, got none")
-    return fit(slice(0, known))
 
 
 def _leads(cases: int, lead: ArrayLike) -> NDArray[np.float64]:
