@@ -177,7 +177,7 @@ def test_the_score_of_the_total_is_tried_for_costs_with_a_total() -> None:
     found = forecaster().fit(features, several)
     with_total = found.selection_
     assert with_total is not None
-    assert len(found.training_) == 3 + 4 + 1 + 1  # one network was enough to tell that neither it nor a weight helps
+    assert len(found.training_) == 3 + 2 + 1 + 1  # one network was enough to tell that neither it nor a weight helps
     assert tuple(candidate.name for candidate in with_total.candidates) == CANDIDATES
     assert with_total.candidates[CANDIDATES.index("total_score")].parameters == {"score": "energy=1,total=1"}
     already = forecaster(scoring_rule="energy=1,total=1", recent_errors=False).fit(features, several).selection_
