@@ -164,4 +164,4 @@ def test_refusals() -> None:
     refuses(ShapeError, "'a'", value_curve, {"a": members[1:]}, outcomes, PENALTIES)
     refuses(NonFiniteError, "outcomes", value_curve, members, outcomes * np.nan, PENALTIES)
     table = pd.DataFrame(members, index=range(1, 21))
-    refuses(ShapeError, "index of the outcomes", value_curve, table, pd.Series(outcomes), PENALTIES)
+    refuses(ShapeError, "same index", value_curve, table, pd.Series(outcomes), PENALTIES)
