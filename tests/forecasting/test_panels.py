@@ -476,6 +476,7 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
     assert "decisions are for" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("workers")
 def test_a_fit_is_made_again_watched_and_tested_as_time_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
