@@ -54,7 +54,7 @@ class CheckedCost:
 
         outcomes = self.samples.reshape(-1, self.samples.shape[-1]).numpy()
         figure = cost_figure(self.cost, outcomes, self.spec.unit, self.spec.action_unit)
-        write_atomically(path, figure.svg.encode())
+        write_atomically(path, figure.drawings[0].encode())
 
 
 def check_over_members(
