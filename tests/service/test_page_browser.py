@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from browsers import emulate, key, painted, resize
 from golden.make_bundle import table
@@ -14,9 +16,11 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from stakes.data.forecasts.layout import ForecastLayout
 from stakes.service.app import create_app
 from stakes.service.server import ServiceSettings
 from stakes.service.sources import open_source
+from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
 ACTION = ".forecast:first-child .answers div:first-child dd"
 
@@ -212,6 +216,32 @@ def test_a_table_that_cannot_be_read_is_complained_about(browser: webdriver.Chro
     one(browser, "#file").send_keys(str(file))  # the same again, with other contents
     wait(browser, lambda: text(browser, "#table-note") == "other.csv is too large: the service takes 0.1 MiB at once.")
     assert browser.get_log("browser")  # the browser's own note of the status; not of the next test
+
+
+def test_each_row_of_a_table_has_its_own_price(chrome: webdriver.Chrome, tmp_path: Path) -> None:
+    random, count = np.random.default_rng(0), 200
+    forecast = random.normal(100, 10, count)
+    past = pd.DataFrame({"time": pd.date_range("2025-01-01", periods=count, freq="h"), "forecast": forecast})
+    past["load"] = forecast + random.normal(0, 5, count)
+    past["margin"] = np.where(np.arange(count) % 2, 9.0, 1.0)
+    past.to_csv(tmp_path / "past.csv", index=False)
+    past.assign(forecast=100.0).tail(2).drop(columns="load").to_csv(tmp_path / "new.csv", index=False)
+    layout = ForecastLayout(columns=("forecast",), outcomes=("load",))
+    request = RecalibrateRequest(tmp_path / "past.csv", "newsvendor:underage=@margin,overage=1", layout)
+    run_recalibrate(request, tmp_path / "priced", quiet=True)
+    settings = ServiceSettings()
+    with listening(create_app(open_source(tmp_path / "priced", None, settings)), settings) as address:
+        chrome.get(address)
+        wait(chrome, lambda: "column margin" in text(chrome, "label[for=slider-underage]"))
+        one(chrome, "#file").send_keys(str(tmp_path / "new.csv"))
+        wait(chrome, lambda: "2 decisions" in text(chrome, "#table-note"))
+        cheap, dear = (
+            float(row.find_elements(By.TAG_NAME, "td")[1].text) for row in every(chrome, "#decisions tbody tr")
+        )
+        assert dear > cheap + 3
+        one(chrome, "#slider-overage").send_keys(Keys.END)
+        wait(chrome, lambda: "overage=10" in text(chrome, "#table-note"))
+    assert chrome.get_log("browser") == []
 
 
 def test_nobody_else_is_asked_and_nothing_complained_about(browser: webdriver.Chrome, address: str) -> None:

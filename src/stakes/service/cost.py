@@ -212,7 +212,8 @@ class ServedCost:
             low, high = max(low, least), min(high, most)
         about = parameter_words(self._spec.name).get(name, "")
         known = {"name": name, "about": about, "value": value, "low": low, "high": high, "scale": scale}
-        return ParameterAnswer.model_validate({**known, "slider": name not in _BOUNDS})
+        column = self._spec.columns.get(name, "")
+        return ParameterAnswer.model_validate({**known, "slider": name not in _BOUNDS, "column": column})
 
     def _build(self, parameters: tuple[tuple[str, float | tuple[float, ...] | None], ...]) -> PricedCost:
         given = {**self._spec.parameters, **dict(parameters)}

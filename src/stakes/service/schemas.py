@@ -252,6 +252,7 @@ class ParameterAnswer(BaseModel):
     high: float = Field(description="where a slider ends")
     scale: Literal["log", "linear"] = Field(description="of a slider")
     slider: bool = Field(description="whether the page has a slider for it")
+    column: str = Field(description="the column of a table that has it for each row; empty where all rows share it")
 
 
 class CostAnswer(BaseModel):

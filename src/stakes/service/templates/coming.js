@@ -48,7 +48,9 @@ function drawTable({ columns, rows }) {
 
 const decideTable = latest(async () => {
   noteTable("Deciding.", false);
-  const table = await ask("v1/table", { csv: state.csv, cost: state.parameters }, (message) => noteTable(message, true));
+  const own = state.model.cost.parameters.filter((each) => each.column).map((each) => each.name); // each row has its own
+  const cost = Object.fromEntries(Object.entries(state.parameters).filter(([name]) => !own.includes(name)));
+  const table = await ask("v1/table", { csv: state.csv, cost }, (message) => noteTable(message, true));
   takeTable(table);
   if (!table) return;
   const shownRows = table.rows.slice(0, ROWS_SHOWN);

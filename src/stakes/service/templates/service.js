@@ -161,7 +161,8 @@ function slider(parameter) {
   range.value = STEPS * placeOf(parameter, parameter.value);
   range.ariaValueText = numberText(parameter.value);
   state.parameters[parameter.name] = parameter.value;
-  const words = element("span", { textContent: parameter.about && `, ${parameter.about}` });
+  const column = parameter.column && `in a table the column ${parameter.column}`;
+  const words = element("span", { textContent: [parameter.about, column].filter(Boolean).map((each) => `, ${each}`).join("") });
   const label = element("label", { htmlFor: range.id }, parameter.name.replaceAll("_", " "), words);
   return element("div", { className: "slider" }, label, range, exact);
 }
