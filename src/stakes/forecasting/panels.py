@@ -511,19 +511,19 @@ def _fitted(
         rows, target, weight=weight, categorical_feature=words, params=parameters, free_raw_data=False
     )
     stopping = lightgbm.early_stopping(_PATIENCE, verbose=False)
-    objectives = [{"objective": "regression"}]
+    objectives: list[dict[str, Any]] = [{"objective": "regression"}]
     if quantile is not None:
         objectives.append({"objective": "quantile", "alpha": quantile})
     texts: list[str] = []
     for objective in objectives:
-        given = parameters | objective
-        tried: Any = lightgbm.cv(given, data, _ROUNDS, folds=folds, callbacks=[stopping], return_cvbooster=True)[
+        asked = parameters | objective
+        tried: Any = lightgbm.cv(asked, data, _ROUNDS, folds=folds, callbacks=[stopping], return_cvbooster=True)[
             "cvbooster"
         ]
         for booster, (_, held) in zip(tried.boosters, folds, strict=True):
             out[held] += booster.predict(rows[held], num_iteration=tried.best_iteration) / len(objectives)
         texts += [
-            lightgbm.train({**given, "seed": settings.seed + place}, data, tried.best_iteration).model_to_string()
+            lightgbm.train({**asked, "seed": settings.seed + place}, data, tried.best_iteration).model_to_string()
             for place in range(seeds)
         ]
     return TreePart(TreeLocation(tuple(texts))), out
