@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from scipy.optimize import minimize
@@ -39,7 +39,7 @@ Reduced = tuple[Tensor, Tensor]
 
 HOURS, CASES, CANDIDATES, MANY = 24, 3, 2000, 10_000
 TRADE = stakes.NewsvendorCost(4.0, 1.0, 0.0, 1.0)
-OF_HOURS: dict[str, stakes.Cost] = {
+OF_HOURS: dict[str, Any] = {
     "quadratic penalty of the total": stakes.ShortfallCost(20.0),
     "schedule with a ramp": stakes.ScheduleCost(4.0, 1.0, quadratic=1.0, ramp=0.1, upper=1.0),
     "battery": stakes.StorageCost(price=1.0, short=3.0, long=0.0, power=0.2, energy=0.6),
@@ -88,7 +88,8 @@ def forward_selection(members: Tensor, count: int, seed: int) -> Reduced:
     """Takes next the member that leaves the least mean distance to the nearest taken; each weighs those next to it."""
     some = members if len(members) <= CANDIDATES else drawn(members, CANDIDATES, seed)[0]
     apart = torch.cdist(some, some)
-    nearest, taken = torch.full((len(some),), torch.inf, dtype=torch.float64), []
+    nearest = torch.full((len(some),), torch.inf, dtype=torch.float64)
+    taken: list[int] = []
     for _ in range(count):
         left = torch.minimum(nearest, apart).mean(1)
         left[taken] = torch.inf

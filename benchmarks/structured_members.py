@@ -2,6 +2,7 @@
 
     python -m benchmarks.structured_members bias [--json FILE]
     python -m benchmarks.structured_members sets [--json FILE]
+    python -m benchmarks.structured_members limit [--json FILE]
     python -m benchmarks.structured_members training --out FOLDER [--reference FOLDER] [--seeds 5] [--jobs 2]
     python -m benchmarks.structured_members shared [--reference FOLDER] [--seeds 20] [--json FILE]
     python -m benchmarks.structured_members step [--json FILE]
@@ -9,16 +10,20 @@
 `bias` is what deciding from M members costs beyond deciding from the whole distribution, for three kinds of random
 generators of d noise inputs and two costs. `sets` compares the two independent sets of a case with one set of all
 members: what deciding costs, and by how much the mean distance of two members is off, which the energy score takes
-across the two sets, or in the one set divided by what it is for the noise itself. `training` trains the estimator's
-implicit network, from a linear start and without, on Irish wind, French load, 60 simulated sites and the paper's three
-tasks, and on European wind where its tables are, two of them as newsvendors too, and judges it with 200 independent
-members of the test cases, seeds paired; the training score is that of 800 training cases. What is finished lies in the
-folder and is not run again; without anything left to run it prints the means over seeds. `shared` decides on wind with
-one such network from one set of noise for all cases, drawn with so many seeds, independent and as `sample` does: the
-mean and the deviation of the cost. `step` compares a decision-aware training step, structured over independent.
+across the two sets, or in the one set divided by what it is for the noise itself. `limit` is how little of the variance
+V of the slope of the cost, to which the excess is proportional, any set of ten vectors with stratified lengths can
+leave in its mean: a lower bound by semidefinite programming (Bachoc and Vallentin 2008), beside what ours leave.
+`training` trains the estimator's implicit network, from a linear start and without, on Irish wind, French load, 60
+simulated sites and the paper's three tasks, and on European wind where its tables are, two of them as newsvendors too,
+and judges it with 200 independent members of the test cases, seeds paired; the training score is that of 800 training
+cases. What is finished lies in the folder and is not run again; without anything left to run it prints the means over
+seeds. `shared` decides on wind with one such network from one set of noise for all cases, drawn with so many seeds,
+independent and as `sample` does: the mean and the deviation of the cost. `step` compares a decision-aware training
+step, structured over independent.
 """
 
 import argparse
+import importlib
 import json
 import math
 import statistics
@@ -26,9 +31,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import torch
+from scipy.special import eval_gegenbauer
 from torch import Tensor
 
 import stakes
@@ -41,6 +48,7 @@ from reproduction.tasks.wind import WindTask
 from stakes.costs.cost import outcome_total
 from stakes.data.case_table import CaseTable
 from stakes.files import write_atomically
+from stakes.models.noise import _radii as chi_quantiles
 from stakes.models.noise import draw_normal, draw_shared, draw_structured
 from stakes.training.processes import called_for_each
 from stakes.training.progress import Trained
@@ -133,6 +141,105 @@ def sets() -> list[Row]:
             rows.append(row)
             print(row, flush=True)
     return rows
+
+
+LIMITED, PAIRS, AT_ONCE, DEGREES = 10, 8000, 1000, 7
+COSINES = torch.linspace(-1, 1, 31)
+
+
+def limit() -> list[Row]:
+    """From linear generators to networks, and two modes: V over that of independent members, and its lower bound."""
+    rows: list[Row] = []
+    for width in (5, 20):
+        kinds = generators(width)
+        linear, network = kinds.pop("linear"), kinds.pop("network")
+        half = standardised(sum_of(linear, network), width)
+        for kind, generator in {"linear": linear, "half of both": half, "network": network, **kinds}.items():
+            for name, cost in COSTS.items():
+                row: Row = {"noise inputs": width, "generator": kind, "cost": name}
+                slope = scaled_slope(cost, generator, width)
+                variance = {draw: mean_variance(slope, width, draw) for draw in (*DRAWS, one_set)}
+                row["two sets"] = round(variance[draw_structured] / variance[draw_normal], 2)
+                row["one set"] = round(variance[one_set] / variance[draw_normal], 2)
+                row["least of any set"] = round(least_variance(slope, width), 2)
+                rows.append(row)
+                print(row, flush=True)
+    return rows
+
+
+def sum_of(one: Generator, other: Generator) -> Generator:
+    return lambda noise: one(noise) + other(noise)
+
+
+def scaled_slope(cost: stakes.Cost, generator: Generator, width: int) -> Generator:
+    """The slope of the cost at the best action by noise (K, N, d), (K, N), less its mean.
+
+    The variance of the mean of M of them is, over curvature, twice the excess to leading order; the sum over the K
+    generators is scaled to 1 for M = 1.
+    """
+    seeded = torch.Generator().manual_seed(7)
+    truth = generator(torch.randn(1, TRUTH, width, generator=seeded).expand(GENERATORS, -1, -1))
+    best = stakes.optimal_action(cost, truth)[:, None]  # (K, 1, 1)
+
+    def slope(outcome: Tensor, beside: float = 0.0) -> Tensor:
+        action = (best + beside).expand_as(outcome).clone().requires_grad_()
+        return torch.autograd.grad(cost(action, outcome).sum(), action)[0][..., 0]
+
+    step = 0.02
+    curvature = (slope(truth, step) - slope(truth, -step)).mean(1, keepdim=True) / (2 * step)
+    known = slope(truth)
+    scale = (1 / curvature / (known.var(1, keepdim=True) / curvature).sum()).sqrt()
+    return lambda noise: (slope(generator(noise)) - known.mean(1, keepdim=True)) * scale
+
+
+def mean_variance(slope: Generator, width: int, draw: Draw) -> float:
+    cases = 10 * CASES
+    seeded = torch.Generator().manual_seed(2)
+    noise = draw(torch.zeros(1), GENERATORS * cases, LIMITED, width, generator=seeded)
+    values = slope(noise.reshape(GENERATORS, -1, width)).reshape(GENERATORS, cases, LIMITED)
+    return float(values.mean(2).square().mean(1).sum())
+
+
+def least_variance(slope: Generator, width: int) -> float:
+    """A lower bound of M times the variance of the mean of M slopes, over any set turned at random.
+
+    Vector i has a length from the i-th of M equally likely parts. K_ij(c) is the mean product of the slopes at vectors
+    i and j whose directions have the cosine c, and P_k the Gegenbauer polynomials, P_k(1) = 1. For F_k positive
+    semidefinite, k >= 1, and any symmetric F_0 with sum_k F_k,ij P_k(c) <= K_ij(c) for i != j and all c, the sum of
+    K_ij over i != j is at least sum_{i != j} F_0,ij - sum_{k >= 1} trace F_k.
+    """
+    cvxpy: Any = importlib.import_module("cvxpy")  # whose names a type checker does not find
+    products = torch.stack([mean_products(slope, width, seed) for seed in range(PAIRS // AT_ONCE)]).mean(0)
+    own, across = products[-1], (products[:-1] + products[:-1].mT) / 2
+    of_degree = [eval_gegenbauer(degree, width / 2 - 1, COSINES.numpy()) for degree in range(DEGREES)]
+    forms = [cvxpy.Variable((LIMITED, LIMITED), symmetric=True)]
+    forms += [cvxpy.Variable((LIMITED, LIMITED), PSD=True) for _ in range(1, DEGREES)]
+    others = 1 - np.eye(LIMITED)
+    below = [
+        cvxpy.multiply(others, sum(each[place] / each[-1] * form for each, form in zip(of_degree, forms, strict=True)))
+        <= others * across[place].numpy()
+        for place in range(len(COSINES))
+    ]
+    least = cvxpy.sum(cvxpy.multiply(others, forms[0])) - sum(cvxpy.trace(form) for form in forms[1:])
+    found = cvxpy.Problem(cvxpy.Maximize(least), below).solve(solver=cvxpy.CLARABEL)
+    return float(1 + found / own.trace())
+
+
+def mean_products(slope: Generator, width: int, seed: int) -> Tensor:
+    """K_ij(c) for every cosine, and at the end that of each vector with itself, (cosines + 1, M, M)."""
+    seeded = torch.Generator().manual_seed(seed)
+    both = torch.linalg.qr(torch.randn(AT_ONCE, width, 2, generator=seeded))[0]
+    first, beside = both.unbind(-1)
+
+    def values(directions: Tensor, levels: Tensor) -> Tensor:
+        noise = chi_quantiles(levels.double(), width).float()[..., None] * directions  # (M, N, d)
+        return slope(noise.reshape(1, -1, width).expand(GENERATORS, -1, -1)).reshape(GENERATORS, LIMITED, AT_ONCE)
+
+    parts = torch.arange(LIMITED)[:, None]
+    levels, others = ((parts + torch.rand(LIMITED, AT_ONCE, generator=seeded)) / LIMITED for _ in range(2))
+    ours = values(first, levels)
+    pairs = [values(cosine * first + (1 - cosine**2).sqrt() * beside, others) for cosine in COSINES]
+    return torch.stack([torch.einsum("kin,kjn->ij", ours, each) / AT_ONCE for each in (*pairs, ours)])
 
 
 def one_set(like: Tensor, cases: int, members: int, width: int, generator: torch.Generator | None) -> Tensor:
@@ -371,7 +478,7 @@ def training_step(outcomes: int, structured: bool) -> Callable[[], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["bias", "sets", "training", "shared", "step"])
+    parser.add_argument("what", choices=["bias", "sets", "limit", "training", "shared", "step"])
     parser.add_argument("--out", type=Path, default=Path("build/structured_members"), help="what training keeps")
     parser.add_argument("--reference", type=Path, help="folder of the tables that cannot be shipped")
     parser.add_argument("--records", nargs="+", help="some of the records; all by default")
@@ -387,6 +494,7 @@ def main() -> None:
     measured = {
         "bias": lambda _: bias(),
         "sets": lambda _: sets(),
+        "limit": lambda _: limit(),
         "training": training,
         "shared": shared,
         "step": lambda _: step(),
