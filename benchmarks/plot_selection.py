@@ -17,9 +17,9 @@ from stakes.reports.drawing import to_svg
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "selection.svg"
 TITLES = {
-    "bakery": "a bakery's demand",
-    "irish_wind": "wind at 12 Irish stations",
-    "french_schedule": "a day of French load",
+    "bakery": "bakery demand",
+    "irish_wind": "Irish wind",
+    "french_schedule": "French load",
 }
 CANDIDATES = ("network", "recent_errors", "total_score", "decision")
 

@@ -98,7 +98,7 @@ class PanelFit(SavedFolder):
 
 
 def save_panel(folder: str | Path, forecaster: PanelForecaster, about: AboutPanel | None = None) -> Path:
-    """Save a fitted forecaster of many series as a folder, from which commands and the service go on.
+    """Save a fitted forecaster of many series as a folder, which the commands and the service read.
 
     What was in the folder before is kept until all is written; nothing in it is executed when it is loaded.
 

@@ -25,10 +25,10 @@ Parameter = float | Tensor
 class Cost(Protocol):
     """The cost c(a, y) of action a in [lower, upper] once outcome y is known.
 
-    A cost of one number may say more of itself: `best_action(samples)`, its best action (..., 1) by a formula that is
-    differentiable in the members, or None where these parameters have none (one for members that do not count alike
-    takes `weights`, (..., M) or None, too); `total(outcome)`, what it makes of the outcomes of all sites, (...);
-    `convex = True`, its author's word that it is convex in the action; `outcome_bounds`, what outcomes cannot cross.
+    A cost of one number may have more: `best_action(samples)`, its best action (..., 1) in closed form, differentiable
+    in the members, or None if these parameters have none (for weighted members it also takes `weights`, (..., M) or
+    None); `total(outcome)`, the number (...) that it uses of all sites; `convex = True` if it is convex in the action;
+    `outcome_bounds`, the limits of the outcomes.
     """
 
     @property

@@ -162,7 +162,7 @@ def attribute_regret(
     block: int | Literal["auto"] = "auto",
     unit: str = "",
 ) -> RegretAttribution:
-    """Where the money went: which errors of a forecast, and which of its cases, cost more than perfect foresight.
+    """Attribute the cost above perfect foresight to the errors and the cases that caused it.
 
     The members are moved from the outcome y, where the best action is that of perfect foresight, to where they are, and
     the cost C(a*(x), y) is differentiated through the action on the way (integrated gradients, Sundararajan et al.

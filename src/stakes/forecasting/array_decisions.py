@@ -97,7 +97,7 @@ def decide_table(
     tails: TailShape = "exponential",
     bounds: Pair | Literal["auto"] | None = "auto",
 ) -> Any:
-    """`decide_array` for tables: one row a case, and a column for each member, or for each quantile by its name.
+    """`decide_array` for tables: one row for each case, and a column for each member, or for each quantile by its name.
 
     Tables of pandas, polars and others go in, and one of the same kind comes out, with `quantile_0.1` and so on.
 

@@ -563,7 +563,7 @@ def rolling_forecasts(
     origins: int = 4,
     first: int | None = None,
 ) -> RollingForecasts:
-    """Forecasts of the later cases as a forecaster makes them that is fitted again and again.
+    """Forecasts of later cases by a forecaster that is fitted repeatedly, each time on earlier cases.
 
     The cases from `first` on are divided into blocks, and each block is forecast by a fit on the cases that happened
     before its first forecast was made. Their errors are what a fit on all cases, which has none of its own, may be

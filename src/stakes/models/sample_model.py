@@ -50,7 +50,7 @@ class TrainingDraw(NamedTuple):
 
 @runtime_checkable
 class SampleModel(Protocol):
-    """A module that forecasts by members; features, members and outcomes are in physical units.
+    """A module that forecasts with members; features, members and outcomes are in physical units.
 
     The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`. It may also have
     `validation_noise`, of the signature of `draw_noise` with a number of `draws` of each case, one after the other, for

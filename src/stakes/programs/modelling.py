@@ -503,7 +503,7 @@ _TRIED = 3  # outcomes with which words are tried where nothing says how many th
 
 @dataclass(frozen=True, repr=False)
 class Program(ProgramCost):
-    """A decision with many parts, stated in words; it is a cost like any other.
+    """A vector decision stated in words; a cost like any other.
 
     `decide` is decided before the outcomes are known and `recourse`, never negative, once they are, as cheaply as
     `recourse_constraints` allow. Limits and recourse constraints are linear: numbers, names, + - * /, sum(x),

@@ -416,7 +416,7 @@ def _of_cases(samples: Tensor) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ScheduleCost(SeparableCost):
-    """Commit a_t for every t of T, with y_t to come, and pay by t for what is short or long:
+    """Commit a_t for every t of T before y_t is known, and pay for what is short or long at each t:
 
     c(a, y) = sum_t short relu(y_t - a_t) + long relu(a_t - y_t) + 1/2 quadratic (a_t - y_t)^2
     with |a_t - a_{t-1}| <= ramp.
@@ -532,7 +532,7 @@ class ScheduleCost(SeparableCost):
 
 @dataclass(frozen=True)
 class AllocationCost(SeparableCost):
-    """Share out a budget over D places, with y_d to come at each:
+    """Allocate a budget to D places before their outcomes y_d are known:
 
     c(a, y) = sum_d short relu(y_d - a_d) + long relu(a_d - y_d),   sum_d a_d <= budget,   a_d >= 0.
 

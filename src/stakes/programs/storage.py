@@ -199,7 +199,7 @@ _ROUNDING = 1e-6  # of what a battery may hold
 
 @dataclass(frozen=True)
 class StorageCost(ProgramCost):
-    """Sell a_t ahead for every t of T, produce y_t, and let a battery move what is too much to where it is missing:
+    """Sell a_t ahead for every t of T, produce y_t, and let a battery shift surplus to times of shortage:
 
     c(a, y) = sum_t -price a_t + min sum_t short u_t + long o_t,   y_t + discharge_t - charge_t + u_t - o_t = a_t,
 

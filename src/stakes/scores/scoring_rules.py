@@ -233,7 +233,7 @@ class EnergyScore(_EstimatedScore):
 
 @dataclass(frozen=True)
 class PointwiseCRPS(_EstimatedScore):
-    """The mean of the outcomes' own CRPS, each by itself: what models are trained with that draw point by point.
+    """The mean CRPS of the single outcomes, on which models are trained point by point.
 
     S(F, y) = 1/D sum_d CRPS(F_d, y_d), with F_d the members' values at outcome d. It is proper, and strictly so for the
     distribution of each outcome; how outcomes move together it does not see: members of an outcome may change places.
@@ -255,7 +255,7 @@ class PointwiseCRPS(_EstimatedScore):
 
 @dataclass(frozen=True)
 class ThresholdWeightedCRPS(_EstimatedScore):
-    """The CRPS of what lies beyond a threshold: members and outcome are first moved up (or down) to it.
+    """The CRPS beyond a threshold, to which members and outcome are clipped.
 
     twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
     can reward skill in extremes without rewarding exaggeration. For D > 1 it is the energy score after v has moved
