@@ -20,7 +20,7 @@ from stakes.costs.cost import (
 )
 from stakes.costs.scalar_costs import cost_of_rows
 from stakes.errors import StakesError, did_you_mean
-from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError
+from stakes.service.schemas import CostAnswer, ParameterAnswer, RequestError, naming_field
 
 _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
 _PRICES += ("protection", "loss")
@@ -30,6 +30,8 @@ _RANGES = {"efficiency": (0.05, 1.0), "cvar_level": (0.05, 0.99), "cvar_mix": (0
 _TIMES = 10.0  # a price may be so many times higher or lower
 _KEPT = 64  # costs with other numbers
 _LARGEST = float(torch.finfo(torch.float32).max)
+Asked = Mapping[str, float | Sequence[float] | None]
+"""The numbers of a request by parameter; None for no such number."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class ServedCost:
         self._given = PricedCost(spec, cost)
         self._priced = lru_cache(_KEPT)(self._build)
 
-    def priced(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None = None) -> PricedCost:
+    def priced(self, parameters: Asked, rows: int | None = None) -> PricedCost:
         """The cost with these numbers in place of its own, or numbers for each outcome; None for no such number."""
         if self._spec.columns:
             return self._of_prices(parameters, rows)
@@ -90,26 +92,24 @@ class ServedCost:
         others = {name: value for name, value in parameters.items() if name != ranged.name}
         return replace(self.priced_for_all(others), values=each)
 
-    def of_table(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
+    def of_table(self, parameters: Asked) -> PricedCost:
         """The cost for a table, whose columns may have the prices of its rows."""
         for name, column in self._spec.columns.items():
             if name in parameters:
                 raise RequestError(f"cost.{name}", f"{name} stands in the column {column} of the table; leave it out")
         return self.priced_for_all(parameters) if self._spec.columns else self.priced(parameters)
 
-    def _of_prices(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None) -> PricedCost:
+    def _of_prices(self, parameters: Asked, rows: int | None) -> PricedCost:
         """The cost at the prices that a request tells by their names, one for all rows or one for each."""
         columns = self._spec.columns
         priced = self.priced_for_all({name: value for name, value in parameters.items() if name not in columns})
-        own, wanted = {}, "one number" if rows is None else f"one number, or one for each of the {rows} rows"
+        own = {}
         for name, column in columns.items():
-            field, value = f"cost.{name}", parameters.get(name)
-            if value is None:
-                raise RequestError(field, f"each case has its own {name}, the column {column} of a table: say {wanted}")
-            if isinstance(value, Sequence) and len(value) != rows:
-                raise RequestError(field, f"{name} must be {wanted}, got {len(value)}")
+            value = _asked(parameters, name, rows, f"each case has its own {name}, the column {column} of a table")
             if odd := [number for number in _numbers(value) if not 0 <= number <= _LARGEST]:
-                raise RequestError(field, f"{name} must be from 0 on, and fit into single precision, got {odd[0]:g}")
+                raise RequestError(
+                    f"cost.{name}", f"{name} must be at least 0 and within single precision, got {odd[0]:g}"
+                )
             own[name] = value
         with priced.naming_field("cost"):
             each = {name: _of_each(value, rows or 1) for name, value in own.items()}
@@ -118,33 +118,24 @@ class ServedCost:
             spec = priced.spec.of_rows({name: float(value[0]) for name, value in each.items()})
             return PricedCost(spec, spec.build())
 
-    def _of_range(
-        self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None
-    ) -> tuple[float, ...]:
+    def _of_range(self, parameters: Asked, rows: int | None) -> tuple[float, ...]:
         """The value of each row, where the request lists them; one beyond the range, or none at all, is refused."""
         if (ranged := self._spec.ranged) is None:
             return ()
-        field, value = f"cost.{ranged.name}", parameters.get(ranged.name)
         known = self._spec.at().parameters
         for name in parameters:
             if name not in known and not self._spec.is_own:
                 raise RequestError(
                     f"cost.{name}", f"the cost has no parameter {name!r}; {did_you_mean(name, tuple(known))}"
                 )
-        if value is None:
-            told = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
-            raise RequestError(field, f"the cost has {told}: give one value, such as {ranged.range.middle:.3g}")
-        if isinstance(value, Sequence) and len(value) != rows:
-            wanted = "one number" if rows is None else f"one number, or one for each of the {rows} rows"
-            raise RequestError(field, f"{ranged.name} must be {wanted}, got {len(value)}")
+        span = f"{ranged.range.low:g} to {ranged.range.high:g}, such as {ranged.range.middle:.3g}"
+        value = _asked(parameters, ranged.name, rows, f"the cost has {ranged.name} from {span}")
         numbers = _numbers(value)
-        try:
+        with naming_field(f"cost.{ranged.name}"):
             ranged.require_inside(min(numbers), max(numbers))
-        except StakesError as error:
-            raise RequestError(field, str(error)) from error
         return tuple(numbers) if isinstance(value, Sequence) else ()
 
-    def priced_for_all(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
+    def priced_for_all(self, parameters: Asked) -> PricedCost:
         """The cost with these numbers in place of its own, the same for all rows."""
         if not parameters:
             return self._given
@@ -219,6 +210,17 @@ class ServedCost:
         given = {**self._spec.parameters, **dict(parameters)}
         spec = replace(self._spec, parameters={name: value for name, value in given.items() if value is not None})
         return PricedCost(spec, spec.level_prices.build())
+
+
+def _asked(parameters: Asked, name: str, rows: int | None, told: str) -> float | Sequence[float]:
+    """The value that a request must give for a parameter: one number, or one for each row."""
+    field, value = f"cost.{name}", parameters.get(name)
+    wanted = "one number" if rows is None else f"one number, or one for each of the {rows} rows"
+    if value is None:
+        raise RequestError(field, f"{told}: give {wanted}")
+    if isinstance(value, Sequence) and len(value) != rows:
+        raise RequestError(field, f"{name} must be {wanted}, got {len(value)}")
+    return value
 
 
 def _numbers(value: float | Sequence[float] | None) -> Sequence[float]:

@@ -87,8 +87,7 @@ class PanelSource(ForecastSource):
         assert fitted is not None
         told = None if data is None else {"file": data.file, "rows": data.rows, "first": data.first, "last": data.last}
         candidate = fitted.state.candidate
-        return {
-            "features": [],
+        return super().model() | {
             "forecasts": [
                 schemas.ServedAnswer(
                     name="chosen",
@@ -108,9 +107,6 @@ class PanelSource(ForecastSource):
                     reason=f"{len(self.places):,} series, by their keys at /v1/series",
                 )
             ],
-            "takes_tables": False,
-            "table_columns": [],
-            "corrects": None,
         }
 
 

@@ -111,7 +111,8 @@ class ForecastSource(ABC):
 
     @abstractmethod
     def model(self) -> dict[str, Any]:
-        """What a `schemas.ModelAnswer` says of it."""
+        """What a `schemas.ModelAnswer` says of it, beside what is the same for most sources."""
+        return {"features": [], "takes_tables": False, "table_columns": [], "corrects": None}
 
     @property
     def sees_cost(self) -> bool:
@@ -368,7 +369,7 @@ class FitSource(ForecastSource):
         layout = self.layout
         times = () if layout is None or layout.time is None else (layout.time,)
         columns = () if layout is None else (*layout.features, *layout.known)
-        return {
+        return super().model() | {
             "features": [
                 schemas.FeatureAnswer(name=name, typical=value)
                 for name, value in zip(self._features, self._typical, strict=True)
@@ -386,7 +387,6 @@ class FitSource(ForecastSource):
             "bundles": [self.folder],
             "takes_tables": layout is not None,
             "table_columns": [*times, *dict.fromkeys(columns)],
-            "corrects": None,
         }
 
     def cases(self) -> schemas.CasesAnswer:
@@ -581,8 +581,7 @@ class RecalibrationSource(ForecastSource):
         uses = {"time": terms.season or terms.hour_waves, "lead": terms.lead, "site": terms.sites}
         own = [name for name in (layout.time, *layout.runs, layout.site) if name is not None]
         count = len(state.models[0].shape) if state.models else 0
-        return {
-            "features": [],
+        return super().model() | {
             "forecasts": [
                 schemas.ServedAnswer(
                     name=name,
