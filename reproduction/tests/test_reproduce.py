@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -278,43 +276,6 @@ def test_a_figure_of_which_every_run_failed_is_refused(trained: Path, capsys: py
 
 
 # What is told meanwhile
-
-
-DRIVER = Path(__file__).with_name("interrupted_reproduction.py")
-INTERRUPTED = "stakes: interrupted; everything is saved, and the same command continues from there"
-
-
-def what_came_of_it(folder: Path) -> dict[str, Any]:
-    """All but what depends on the clock: the provenance, and the claim about computing time."""
-    found: dict[str, Any] = json.loads((folder / "what_came_of_it.json").read_text())
-    del found["provenance"], found["claims"]["O1"]
-    return found
-
-
-STARTS: dict[str, tuple[int, int, list[str]]] = {  # exit code, runs evaluated by then, and what was said
-    "whole": (0, 4, ["training 4 models", "evaluating 1 study", "drawing and judging"]),
-    "training": (130, 0, ["training 4 models", INTERRUPTED]),
-    "evaluation": (130, 1, ["training 4 models", "evaluating 1 study", INTERRUPTED]),
-    "killed": (-9, 2, ["evaluating 1 study"]),
-    "end": (0, 4, ["evaluating 1 study", "drawing and judging"]),
-}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-@pytest.mark.soak
-def test_interruptions_and_a_kill_leave_the_same_results(tmp_path: Path) -> None:
-    result = subprocess.run([sys.executable, str(DRIVER), str(tmp_path)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    said = json.loads(result.stdout)
-    assert {name: start["code"] for name, start in said.items()} == {name: STARTS[name][0] for name in STARTS}
-    for name, (_, evaluated, steps) in STARTS.items():
-        estimate, *lines = said[name]["errors"].splitlines()
-        assert estimate.startswith("a reduced run (--budget quick) of 4 models: about ")
-        assert lines == steps
-        assert said[name]["evaluated"] == evaluated
-    assert what_came_of_it(tmp_path / "interrupted") == what_came_of_it(tmp_path / "whole")
-    for name in ("summary.parquet", "studies/synthetic-diffusion-main/forecasts.parquet"):
-        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_a_damaged_study_is_evaluated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

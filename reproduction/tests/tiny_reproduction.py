@@ -1,6 +1,6 @@
 """Reproductions of small networks, few weights, seeds, members and epochs: all that they do, in seconds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -49,16 +49,15 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 
 @contextmanager
-def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained here or in workers, and few timings."""
+def tiny_studies() -> Iterator[None]:
+    """Within, reproductions have a few tiny studies, trained here, and few timings."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
-        return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
+        return [tiny(study) for study in planned_studies(*arguments) if _wanted(study)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "planned_studies", planned)
-        if not workers:
-            patch.setattr(sweep, "run_jobs", train_here)
+        patch.setattr(sweep, "run_jobs", train_here)
         patch.setattr(module, "summarise", partial(summarise, metrics=METRICS))
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
         patch.setattr(method, "_SETS", 600)

@@ -10,7 +10,6 @@ seconds.
 """
 
 import argparse
-import csv
 import io
 import json
 import os
@@ -33,9 +32,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the repository, where `reproduction` lies
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "helpers"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from forks import become, living
 from kill_injection import MOMENTS, count_steps, install
+from small_sweeps import without_seconds
 
 import reproduction.__main__
 from reproduction.runs.folder import RunFolder
@@ -46,7 +47,6 @@ from reproduction.runs.sweep import load_sweep, read_sweep
 from stakes.errors import StakesError
 from stakes.files import read_json
 from stakes.training import processes
-from stakes.training.stored_models import load_tensors
 from stakes.training.trainer import load_latest
 
 MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
@@ -64,19 +64,8 @@ class Tally:
     part: str
     kills: int = 0
     trainings: int = 0
-    unreadable: int = 0  # folders that a kill left behind
-    different_weights: int = 0
-    different_metrics: int = 0
-    different_rest: int = 0  # states and tables, but for the seconds
-    left_over: int = 0  # temporary files in the end, which do no harm
     seconds: float = 0.0
-    troubles: list[str] = field(default_factory=list)
-
-    @property
-    def faults(self) -> int:
-        return (
-            self.unreadable + self.different_weights + self.different_metrics + self.different_rest + len(self.troubles)
-        )
+    troubles: list[str] = field(default_factory=list)  # what cannot be read after a kill, or comes out otherwise
 
 
 # Processes
@@ -145,37 +134,19 @@ def compare(folder: Path, reference: Path, tally: Tally) -> None:
     for expected in sorted(file.parent for file in reference.rglob("weights.safetensors")):
         run = folder / expected.relative_to(reference)
         try:
-            tally.different_weights += not _same_tensors(run, expected)
-            tally.different_metrics += _bytes(run, "metrics.jsonl") != _bytes(expected, "metrics.jsonl")
-            tally.different_rest += _state(run) != _state(expected)
+            both = [_came_to(path) for path in (run, expected)]
+            tally.troubles += [f"{run}: other {name}" for name in both[1] if both[0][name] != both[1][name]]
         except (StakesError, OSError, ValueError) as error:
             tally.troubles.append(f"{run}: {error}")
-    if (reference / "table.csv").exists():
-        tally.different_rest += _rows(folder) != _rows(reference)
-    tally.left_over += sum(1 for _ in folder.rglob("*.tmp"))
+    if (reference / "table.csv").exists() and without_seconds(folder) != without_seconds(reference):
+        tally.troubles.append(f"{folder}: another table")
 
 
-def _same_tensors(run: Path, expected: Path) -> bool:
-    one, other = (load_tensors(path / "weights.safetensors", None) for path in (run, expected))
-    return one.keys() == other.keys() and all(
-        one[name].dtype == other[name].dtype
-        and one[name].shape == other[name].shape
-        and one[name].numpy().tobytes() == other[name].numpy().tobytes()
-        for name in one
-    )
-
-
-def _bytes(run: Path, name: str) -> bytes:
-    return (run / name).read_bytes()
-
-
-def _state(run: Path) -> dict[str, Any]:
-    return {name: value for name, value in read_json(run / "state.json").items() if name != "seconds"}
-
-
-def _rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "table.csv").open(newline="") as file:
-        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+def _came_to(run: Path) -> dict[str, Any]:
+    """Weights, metrics and state of a run, bit for bit; all but the seconds."""
+    state = {name: value for name, value in read_json(run / "state.json").items() if "seconds" not in name}
+    weights = (run / "weights.safetensors").read_bytes()
+    return {"weights": weights, "metrics": (run / "metrics.jsonl").read_bytes(), "state": state}
 
 
 # Random kills
@@ -211,7 +182,7 @@ class Soak:
             folder = self.base / f"{file.stem}-{tally.trainings}"
             self._until_done(command, file, folder, kills, life, tally)
             compare(folder, reference, tally)
-            if not tally.faults:
+            if not tally.troubles:
                 shutil.rmtree(folder)
         tally.seconds = time.perf_counter() - began
         return tally
@@ -244,9 +215,7 @@ class Soak:
                 process.wait()
                 self._wait_for_orphans(family, tally)
                 process = None
-            for sentence in unreadable(folder) if process is None else ():
-                tally.unreadable += 1
-                tally.troubles.append(sentence)
+            tally.troubles += unreadable(folder) if process is None else []
 
     def _wait_for_orphans(self, family: list[int], tally: Tally) -> None:
         end = time.monotonic() + LONGEST_ORPHAN
@@ -289,17 +258,15 @@ class Soak:
                 folder = self.base / f"{part}-{moment}-{nth}".replace(" ", "-")
                 prepare(folder)
                 code = start(partial(doomed, nth, moment, folder), self.log).wait()
-                before = tally.faults
+                before = len(tally.troubles)
                 tally.kills += 1
                 if code != -signal.SIGKILL:
                     tally.troubles.append(f"{folder}: exit code {code} before the kill, see {self.log}")
-                for sentence in unreadable(folder):
-                    tally.unreadable += 1
-                    tally.troubles.append(sentence)
+                tally.troubles += unreadable(folder)
                 if (code := start(partial(command, folder), self.log).wait()) != 0:
                     tally.troubles.append(f"{folder}: exit code {code} after the kill, see {self.log}")
                 compare(folder, reference, tally)
-                if tally.faults == before:
+                if len(tally.troubles) == before:
                     shutil.rmtree(folder)
         tally.seconds = time.perf_counter() - began
         return tally
@@ -346,17 +313,10 @@ def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     tallies = []
     for part in parts:
         tallies.append(part())
-        sys.stdout.write(f"{row(tallies[-1])}\n")
+        done = tallies[-1]
+        sys.stdout.write(f"{done.part}: {done.kills} kills, {done.trainings} trainings, {done.seconds:.0f} s\n")
         sys.stdout.flush()
     return tallies
-
-
-COLUMNS = ("kills", "trainings", "unreadable", "different_weights", "different_metrics", "different_rest", "left_over")
-
-
-def row(tally: Tally) -> str:
-    counts = [f"{getattr(tally, name):>{len(name) + 2}}" for name in COLUMNS]
-    return f"{tally.part:<34}{''.join(counts)}{tally.seconds:>8.0f} s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -369,13 +329,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has seen a GPU cannot be forked
     torch.set_num_threads(1)
     base = Path(tempfile.mkdtemp(prefix="stakes-soak-"))
-    sys.stdout.write(f"{'':<34}{''.join(f'  {name}' for name in COLUMNS)}\n".replace("_", " "))
     tallies = soak(base, chosen.kills, chosen.seed, chosen.short)
     if chosen.report:
         chosen.report.write_text(json.dumps([asdict(tally) for tally in tallies]))
     for sentence in [sentence for tally in tallies for sentence in tally.troubles][:20]:
         sys.stdout.write(f"{sentence}\n")
-    if any(tally.faults for tally in tallies):
+    if any(tally.troubles for tally in tallies):
         sys.stdout.write(f"what was left is in {base}\n")
         return 1
     shutil.rmtree(base)

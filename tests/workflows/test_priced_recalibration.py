@@ -132,7 +132,7 @@ def test_the_service_takes_the_price_of_each_row_by_its_name_or_from_its_column(
     assert table["margin"].tolist() == [1, 9, 1, 9]
     assert {"margin"} <= set(service.model().table_columns)
     for cost, said in (
-        ({}, "say one number, or one for each of the 4 rows"),
+        ({}, "one number, or one for each of the 4 rows"),
         ({"underage": [1, 9]}, "got 2"),
         ({"underage": -1}, "got -1"),
         ({"underage": 1, "overrage": 2}, "overage"),
