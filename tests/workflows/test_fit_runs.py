@@ -24,7 +24,7 @@ from stakes.files import read_json, write_json
 from stakes.service.routes import Service
 from stakes.service.schemas import DecideRequest, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.sources import FitSource, open_source
+from stakes.service.sources import SEEN, FitSource, open_source
 from stakes.workflows import fit
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
@@ -284,9 +284,9 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
 def test_the_service_says_whether_the_forecast_has_seen_the_test_cases() -> None:
     source = open_source(Path("old"), COST, ServiceSettings())
     assert isinstance(source, FitSource)
-    assert "was trained on these cases after its test" in source.cases().about
+    assert source.cases().about == SEEN[True]
     held = replace(source.known.fitted, cases=source.known.fitted.cases - 30)  # as --hold-test
-    assert "has not seen these cases" in replace(source, known=replace(source.known, fitted=held)).cases().about
+    assert replace(source, known=replace(source.known, fitted=held)).cases().about == SEEN[False]
     assert replace(source, known=replace(source.known, fitted=None)).cases().about == ""
 
 

@@ -399,7 +399,7 @@ class FitSource(ForecastSource):
         if known.fitted is not None and known.quality is not None:
             seen = known.fitted.cases == known.quality.used
         return schemas.CasesAnswer(
-            about=_SEEN[seen],
+            about=SEEN[seen],
             cases=[
                 schemas.CaseAnswer(
                     label=label,
@@ -467,7 +467,7 @@ class FitSource(ForecastSource):
         return asked
 
 
-_SEEN: dict[bool | None, str] = {
+SEEN: dict[bool | None, str] = {
     None: "",
     True: (
         "After its test the forecast was trained on these cases, too, so its decisions here may look better than they "
