@@ -30,6 +30,8 @@ PAIRS = [("implicit", option) for option in OPTIONS]
 PAIRS += [("diffusion", option) for option in OPTIONS if option not in ("pointwise", "total", "no pretraining")]
 PAIRS += [(kind, option) for kind in ("own", "linear start") for option in ("more members decide", "no pretraining")]
 RANGED = [("conditioned", "pointwise"), ("blind to its range", "pointwise")]
+RESUMED = [("implicit", "mixed"), ("implicit", "variogram beside it"), ("diffusion", "more members decide")]
+RESUMED += [("own", "no pretraining"), ("linear start", "no pretraining"), *RANGED]
 PLACES = [(5.0, 0.0, 0), (9.0, 0.6, 0), (9.0, 0.3, 1)]  # penalty, weight and seed
 every_option = pytest.mark.parametrize(("kind", "option"), [*PAIRS, *RANGED])
 
@@ -86,7 +88,7 @@ def test_together_equals_in_turns(kind: str, option: str, make_replica: MakeRepl
         torch.testing.assert_close(found[name], values, rtol=1e-10, atol=1e-12)
 
 
-@every_option
+@pytest.mark.parametrize(("kind", "option"), RESUMED)
 def test_resumed_training_ends_with_the_same_bits(whole: list[Trained], option: str, tmp_path: Path) -> None:
     settings, replicas = settings_of(option), [each.replica for each in whole]
     for _ in range(settings.pretraining_epochs + 1):  # an epoch at a time

@@ -218,9 +218,11 @@ class _Condition:
 
     def held(self, share: float) -> bool:
         """Whether the condition cannot be rejected at this value."""
-        resampling = Resampling(len(self.action), block=self.block)
-        below, above = (each.interval() for each in resampling.means(self.slopes(share)[:, None, None]))
-        return below.low <= 0 <= above.high
+        sides = self.slopes(share)
+        no_ties = np.array_equal(sides[0], sides[1], equal_nan=True)
+        sides = sides[:1] if no_ties else sides
+        means = Resampling(len(self.action), block=self.block).means(sides[:, None, None])
+        return means[0].interval().low <= 0 <= means[-1].interval().high
 
     @property
     def ties(self) -> float:
