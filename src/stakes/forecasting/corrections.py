@@ -14,14 +14,7 @@ from stakes.data.case_table import checked_times
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
-from stakes.forecasting.error_model import (
-    LEAST_CASES,
-    By,
-    ErrorModel,
-    ForecastTerms,
-    fit_error_model,
-    quantile_levels,
-)
+from stakes.forecasting.error_model import LEAST_CASES, By, ErrorModel, ForecastTerms, fit_error_model, quantile_levels
 from stakes.settings import JsonText
 from stakes.text import number_text
 

@@ -56,13 +56,7 @@ from stakes.training.settings import (
     RefitSchedule,
     resolved_device,
 )
-from stakes.training.weight_search import (
-    FittedWeight,
-    TrainingPlan,
-    train_on_all_rows,
-    train_weights,
-    without_failures,
-)
+from stakes.training.weight_search import FittedWeight, TrainingPlan, train_on_all_rows, train_weights, without_failures
 
 Forecasts = Mapping[Which, PooledForecast]
 """The forecast of the selected weight, and that of weight 0 beside it where it was trained."""

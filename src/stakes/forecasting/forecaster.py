@@ -27,19 +27,8 @@ from stakes.errors import SettingError
 from stakes.evaluation.intervals import block_length
 from stakes.evaluation.selection import Frontier, ModelSelection, candidate_on_test
 from stakes.forecasting.decisions import untrained_decision
-from stakes.forecasting.fitted_forecast import (
-    FittedForecast,
-    ForecastAnswers,
-    ForecastState,
-    PooledForecast,
-    Which,
-)
-from stakes.forecasting.forecast_candidates import (
-    ForecastSelection,
-    ForecastTraining,
-    SelectedForecast,
-    warm_start,
-)
+from stakes.forecasting.fitted_forecast import FittedForecast, ForecastAnswers, ForecastState, PooledForecast, Which
+from stakes.forecasting.forecast_candidates import ForecastSelection, ForecastTraining, SelectedForecast, warm_start
 from stakes.forecasting.input_range import InputRange
 from stakes.forecasting.plan import ForecasterParameters, ForecastKind, TreeLocation
 from stakes.training.progress import StatusLines

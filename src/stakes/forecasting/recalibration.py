@@ -15,14 +15,7 @@ from stakes.costs.cost import Cost, outcome_total, require_finite_costs, risk_of
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import Pair
 from stakes.errors import ShapeError
-from stakes.evaluation.case_metrics import (
-    Draw,
-    JudgedParts,
-    climatology_cost,
-    judged_parts,
-    part_by_part,
-    todays_cost,
-)
+from stakes.evaluation.case_metrics import Draw, JudgedParts, climatology_cost, judged_parts, part_by_part, todays_cost
 from stakes.evaluation.drift import SeenErrors
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.selection import (
@@ -43,12 +36,7 @@ from stakes.forecasting.corrections import (
 )
 from stakes.forecasting.error_model import LEAST_CASES, StandardTerms, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.scores.decision_score import (
-    DecisionScore,
-    foresight_costs,
-    realised_cost,
-    realised_costs,
-)
+from stakes.scores.decision_score import DecisionScore, foresight_costs, realised_cost, realised_costs
 from stakes.scores.objective import DecisionAwareObjective, loss_scales
 from stakes.scores.scoring_rules import energy_score
 

@@ -120,13 +120,7 @@ class ModelSettings(Protocol):
     name: ClassVar[str]
 
     def build(self, features: int, outcomes: int) -> nn.Module:
-        """A fresh model, its weights drawn from torch's global generator.
-
-        Args:
-            features: How many features a case has.
-            outcomes: How many outcomes a case has.
-        """
-        ...
+        """A fresh model, its weights drawn from torch's global generator."""
 
 
 @dataclass(frozen=True)
@@ -228,19 +222,12 @@ class DiffusionSettings(ModelSettings):
 
 @dataclass(frozen=True)
 class PoolPart:
-    """Some models of one kind in a pool.
+    """Some models of one kind in a pool."""
 
-    Attributes:
-        kind: What the models are: linear, trees or network.
-        model: What makes each of them.
-        models: How many there are.
-        share: What share of the members they give together.
-    """
-
-    kind: Literal["linear", "trees", "network"]
-    model: ImplicitSettings | DiffusionSettings | LinearSettings
-    models: int
-    share: float
+    kind: Literal["linear", "trees", "network"]  # what the models are
+    model: ImplicitSettings | DiffusionSettings | LinearSettings  # what makes each of them
+    models: int  # how many there are
+    share: float  # the share of the members that they give together
 
     def __post_init__(self) -> None:
         require_count("models", self.models)
@@ -256,14 +243,10 @@ class PoolPart:
 
 @dataclass(frozen=True)
 class PoolSettings(ModelSettings):
-    """Models of several kinds in one, which are fitted by themselves: what a pool that was selected is made of.
-
-    Attributes:
-        parts: The kinds, in the order of their members.
-    """
+    """Models of several kinds in one, which are fitted by themselves: what a pool that was selected is made of."""
 
     name: ClassVar[str] = "pool"
-    parts: tuple[PoolPart, ...]
+    parts: tuple[PoolPart, ...]  # the kinds, in the order of their members
 
     def build(self, features: int, outcomes: int) -> PoolModel:
         """A model of this kind."""
@@ -271,11 +254,7 @@ class PoolSettings(ModelSettings):
         return self.around(models)
 
     def around(self, models: Sequence[nn.Module]) -> PoolModel:
-        """The pool of these models, of which parts have their shares.
-
-        Args:
-            models: The models of all parts, in order.
-        """
+        """The pool of the models of all parts, in order, with the shares of these."""
         return PoolModel(models, [part.share / part.models for part in self.parts for _ in range(part.models)])
 
 

@@ -13,14 +13,7 @@ from torch import Tensor
 
 import stakes
 from stakes.errors import CheckpointError
-from stakes.files import (
-    JSON_LIMIT,
-    check_sha256,
-    parse_json,
-    read_bytes,
-    short_ascii,
-    write_atomically,
-)
+from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, short_ascii, write_atomically
 from stakes.settings import shown
 
 HEADER_LIMIT = 2**20  # bytes; bounds the time that parsing takes

@@ -17,13 +17,7 @@ from torch import Tensor
 from stakes.argument_checks import unwatched
 from stakes.costs.cost import Cost, at_bounds
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
-from stakes.files import (
-    canonical_json,
-    json_document,
-    read_json,
-    short_ascii,
-    write_atomically,
-)
+from stakes.files import canonical_json, json_document, read_json, short_ascii, write_atomically
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores.decision_score import realised_cost
 from stakes.scores.objective import DecisionAwareObjective, loss_scales

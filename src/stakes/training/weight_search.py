@@ -22,11 +22,7 @@ from stakes.training.execution import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked
 from stakes.training.progress import Display, Observer, StackDisplay, Trained, ValidationHistory
 from stakes.training.replicas import Replica
-from stakes.training.settings import (
-    ModelFactory,
-    RefitSchedule,
-    TrainingSettings,
-)
+from stakes.training.settings import ModelFactory, RefitSchedule, TrainingSettings
 from stakes.training.trainer import train
 
 
