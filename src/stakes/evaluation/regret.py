@@ -49,7 +49,7 @@ class RegretAttribution:
         regions: The names of the R regions of members.
         block: How many neighbouring cases depend on each other.
         times: When the outcomes happened, (N,); None if unknown.
-        sites: Of which site each case is, (N,); None for one.
+        sites: Site of each case, (N,); None for one site.
         unit: The unit of the cost; empty if unknown.
     """
 
@@ -166,11 +166,11 @@ def attribute_regret(
 
     The members are moved from the outcome y, where the best action is that of perfect foresight, to where they are, and
     the cost C(a*(x), y) is differentiated through the action on the way (integrated gradients, Sundararajan et al.
-    2017). What a member's error of one outcome cost is
+    2017). A member's error in one outcome costs
 
         (x_md - y_d) * integral over t from 0 to 1 of dC(a*(y + t (x - y)), y) / dx_md,
 
-    and all of it adds up to the regret, but for jumps of the action.
+    and these add up to the regret, except for jumps of the action.
 
     >>> import numpy as np, stakes
     >>> random = np.random.default_rng(0)
@@ -189,7 +189,7 @@ def attribute_regret(
             the cost looks at.
         names: The names of the outcomes; None for those of a table, or `y0`, `y1` and so on.
         times: When the outcomes happened, (N,), for hours and seasons; None if unknown.
-        sites: Of which site each case is, (N,); None for one.
+        sites: Site of each case, (N,); None for one site.
         block: How many neighbouring cases depend on each other; "auto" derives it from their times.
         unit: The unit of the cost, for sentences.
     """

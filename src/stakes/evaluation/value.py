@@ -202,7 +202,7 @@ def value_curve(
         past: Earlier outcomes (N', ...), whose best constant action is climatology; None uses `outcomes` themselves, in
             hindsight, which flatters climatology and never the forecasts.
         times: When the outcomes happened, (N,); None if unknown.
-        sites: Site of each case, (N,), if climatology has an action for each; None for one.
+        sites: Site of each case, (N,), if climatology has an action for each; None for one site.
         block: How many neighbouring cases depend on each other; "auto" derives it from their times.
         unit: The unit of the cost, for sentences.
     """

@@ -238,11 +238,11 @@ class Correction(JsonText):
             members: Members (N, M, D) of at least 50 past forecasts, in the order of time. The forecasts must not have
                 seen the outcomes.
             outcomes: What happened, (N, D).
-            times: When it happened (N,), for errors that depend on season or hour; None where there are none.
-            weights: The weight of each member, (M,), such as those of `stakes.quantile_members`; None where all count
-                alike.
-            leads: How many hours ahead it was forecast (N,), for errors that depend on it; None where there are none.
-            sites: Of which site each case is, (N,), for errors that depend on it; None where there are none.
+            times: When it happened, (N,), for errors that depend on season or hour; None otherwise.
+            weights: The weight of each member, (M,), such as those of `stakes.quantile_members`; None for equal
+                weights.
+            leads: Lead time in hours, (N,), for errors that depend on it; None otherwise.
+            sites: Site of each case, (N,), for errors that depend on it; None for one site.
             by: What errors depend on: on the "forecast" itself, its mean and spread, on "season", "hour", "lead" or
                 "site". Seasons, hours and sites need at least 50 cases of each; nothing corrects all cases alike.
             shape: How the members of a case lie about their mean: as the "members" do, of which there are then at least
@@ -250,8 +250,8 @@ class Correction(JsonText):
                 "errors" did, which makes at least 100 members.
             dependence: How members of several outcomes depend on each other: as the "members" do already, or as
                 past "errors" did, by up to 200 error vectors.
-            lower: What no outcome falls below, one number or one of each, (D,); None for no such bound.
-            upper: What no outcome exceeds, likewise.
+            lower: Lower bound of the outcomes, one number or one for each, (D,); None for none.
+            upper: Upper bound, likewise.
         """
         from stakes.data.forecasts.forecast_set import ForecastSet
 
@@ -322,10 +322,10 @@ class Correction(JsonText):
 
         Args:
             members: Members (N, M, D) of new forecasts.
-            times: For when they are (N,), where errors depend on season or hour; None otherwise.
+            times: Times they are for, (N,), where errors depend on season or hour; None otherwise.
             weights: The weight of each member, (M,), where those of the fit had weights; None otherwise.
-            leads: How many hours ahead they are (N,), where errors depend on it; None otherwise.
-            sites: Of which site each is, (N,), where errors depend on it; None otherwise.
+            leads: Lead times in hours, (N,), where errors depend on them; None otherwise.
+            sites: Site of each, (N,), where errors depend on it; None otherwise.
         """
         from stakes.data.forecasts.forecast_set import ForecastSet
 
@@ -517,9 +517,8 @@ def corrected_in_time(
         members: Members (N, M, D) of forecasts that did not see the outcomes, in the order of time.
         outcomes: What happened, (N, D).
         times: When it happened (N,); None if unknown.
-        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
-            where there are no times.
-        block: How many neighbouring cases share a correction; None for a twentieth of them.
+        lead: Lead time, one for all cases or one for each, (N,): in hours, or in rows if there are no times.
+        block: Number of consecutive cases that share a correction; None for a twentieth of them.
         newest: Learn from this many of the newest known cases; None uses all.
         fit: Makes a correction of members, outcomes, times and `leads`: `Correction.fit`, or a partial of it that says
             what errors depend on.
@@ -566,9 +565,8 @@ def rolling_forecasts(
         fit: Fits on some rows, the first ones, and returns what draws members from features.
         features: Features of all N cases, in the order of time: an array or tensor (N, F).
         times: When the cases happen (N,); None if unknown.
-        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
-            where there are no times.
-        origins: How many blocks there are, and so how many fits.
+        lead: Lead time, one for all cases or one for each, (N,): in hours, or in rows if there are no times.
+        origins: Number of blocks, and so of fits.
         first: The first case that is forecast; None for the middle one.
     """
     require_count("origins", origins)

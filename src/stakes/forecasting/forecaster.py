@@ -72,7 +72,7 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
         weights: Decision weights that "auto" compares; 0 is always one of them.
         members: Members of each forecast.
-        ensemble: How many models of different seeds are trained and pooled into one forecast; a model without a seed,
+        ensemble: How many models with different seeds are trained and pooled into one forecast; a model without a seed,
             such as a linear one, is fitted once.
         decision_member_count: Members that the decision is made from in training, of which the score sees the first;
             None for those of `training`: by default the members of the score, and 30 where "auto" tries weights of an

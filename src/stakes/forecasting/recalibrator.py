@@ -197,12 +197,12 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
             X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
                 named by levels of quantiles, or points named as the outcomes are; or a `ForecastSet`, whose
                 `prices` are parameters of the cost that each case has of its own.
-            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
+            y: What happened, (N,) or (N, D); None if X is a `ForecastSet` with outcomes.
             weights: The weight of each member, (M,); None for equal weights.
             times: When the outcomes happened, (N,); None if unknown.
             issued: When the forecasts were made, (N,); None if unknown.
-            leads: How many hours ahead that was, one number or (N,); None if unknown.
-            sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
+            leads: Lead times in hours, one number or (N,); None if unknown.
+            sites: Site of each case, (N,), if each site has its own decision; None for one site.
             features: What else was known when the forecasts were made, (N, F); None for nothing.
             progress: Called now and then with how many of about how many corrections are learned; None for none.
         """
@@ -281,7 +281,7 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
 
         Args:
             X: Forecasts, as in `fit`.
-            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
+            y: What happened, (N,) or (N, D); None if X is a `ForecastSet` with outcomes.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
         given = self._known(X, y, beside)
@@ -296,7 +296,7 @@ class Recalibrator(RecalibratorParameters, MemberAnswers, BaseEstimator):  # typ
 
         Args:
             X: Forecasts, as in `fit`.
-            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
+            y: What happened, (N,) or (N, D); None if X is a `ForecastSet` with outcomes.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
         return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
