@@ -139,7 +139,7 @@ def test_decisions_from_what_predict_writes(model: Any, tmp_path: Path) -> None:
 def test_what_another_version_saved_is_refused() -> None:
     kept = likelihood()
     state = kept.__getstate__() | {"layout": 7}
-    refuses(CheckpointError, "was saved by another version of stakes: layout 7, expected 1", kept.__setstate__, state)
+    refuses(CheckpointError, "layout 7", kept.__setstate__, state)
     assert pickle.loads(pickle.dumps(kept)) == kept
 
 

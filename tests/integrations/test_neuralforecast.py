@@ -167,17 +167,17 @@ def test_recurrent_models_are_refused() -> None:
     recurrent = LSTM(h=HOURS, input_size=12, loss=loss, recurrent=True, max_steps=1, **sizes, **QUIET)
     tool = NeuralForecast(models=[recurrent], freq="6h")
     tool.fit(table())
-    refuses(SettingError, "a recurrent model draws each hour by itself", tool.predict)
+    refuses(SettingError, "recurrent", tool.predict)
 
 
 def test_bad_use(tools: dict[str, Any]) -> None:
     from stakes.integrations.neuralforecast import DecisionAwareLoss
 
-    refuses(SettingError, "predict takes no level and no quantiles", tools["NHITS"].predict, level=[80])
-    with pytest.raises(SettingError, match='across="series" needs a model that forecasts several series at once'):
+    refuses(SettingError, "level", tools["NHITS"].predict, level=[80])
+    with pytest.raises(SettingError, match="across"):
         fitted("NHITS", across="series", steps=1)
     refuses(StakesError, "short", fitted, "NHITS", cost="schedule:short=5/6/7,long=1", steps=1)
-    refuses(SettingError, "has no argument depth; a saved model that has", DecisionAwareLoss, COST, "hours", depth=3)
+    refuses(SettingError, "depth", DecisionAwareLoss, COST, "hours", depth=3)
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

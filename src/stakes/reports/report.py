@@ -173,7 +173,7 @@ def _weights_section(comparison: Comparison, frontier: Frontier) -> Section:
         [each for each in comparison.selection.candidates if each.name == "decision"] if comparison.selection else []
     )
     base = candidate_words(tried[0].below) if tried and tried[0].below is not None else "weight 0"
-    held = f"0 stands for {base}" if tried and comparison.kind != "fit" else "0 trains the score alone"
+    held = f"0 means {base}" if tried and comparison.kind != "fit" else "0 trains the score alone"
     harmless = "" if frontier.tolerance is None else " that hardly harm the score"
     text = (
         f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Of the weights"
@@ -229,7 +229,7 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None, series: s
         if series is None:
             return report_of_panel(opened, folder, out)
         if out is None:
-            raise SettingError("the page of one series needs a file of its own: name it by --out")
+            raise SettingError("the page of one series is another file: name it with --out")
         return report_of_series(opened, folder, series, out)
     if series is not None:
         raise SettingError(f"--series is for a fit of many series, which {folder} is not")

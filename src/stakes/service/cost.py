@@ -96,7 +96,7 @@ class ServedCost:
         """The cost for a table, whose columns may have the prices of its rows."""
         for name, column in self._spec.columns.items():
             if name in parameters:
-                raise RequestError(f"cost.{name}", f"{name} stands in the column {column} of the table; leave it out")
+                raise RequestError(f"cost.{name}", f"{name} is the column {column} of the table; leave it out")
         return self.priced_for_all(parameters) if self._spec.columns else self.priced(parameters)
 
     def _of_prices(self, parameters: Asked, rows: int | None) -> PricedCost:
