@@ -158,6 +158,12 @@ def test_mask_and_weight_of_wrong_shape_are_named(name: str) -> None:
     refuses(ShapeError, name, objective(0.3).from_samples, samples, outcome, **wrong)
 
 
+def test_terms_of_other_cases_are_refused() -> None:
+    samples, outcome = data(6)
+    of_sites = TrainingDraw(samples, outcome, samples.mT[..., None], outcome[..., None])
+    refuses(ShapeError, "score and decision", objective(0.3), of_sites)
+
+
 def draws_of(*batch: int, weight: Tensor | None = None) -> TrainingDraw:
     (score_members, score_outcome), (members, outcome) = data(*batch, sites=2), data(*batch)
     weight = torch.ones(batch, dtype=DOUBLE) if weight is None else weight

@@ -132,6 +132,7 @@ def later(outcome: xr.DataArray) -> xr.DataArray:
 
 Change = Callable[[xr.DataArray, xr.DataArray], Arrays]
 BAD: dict[str, tuple[Change, type[Exception], str]] = {
+    "arrays": (lambda m, o: (m.values, o.values), ShapeError, "members .*ndarray"),
     "no members": (lambda m, o: (m.rename(number="member"), o), ShapeError, r"'number'.*\['time', 'member'\]"),
     "one member": (lambda m, o: (m.isel(number=[0]), o), ShapeError, "members .*'number'.*got 1"),
     "no cases": (lambda m, o: (m[:0], o[:0]), ShapeError, "at least one case"),

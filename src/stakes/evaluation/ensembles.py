@@ -144,6 +144,11 @@ def compare(
 
 def _case_dimensions(members: xr.DataArray, outcome: xr.DataArray, site: str | None) -> list[Hashable]:
     """The dimensions of the cases, after a look at the others."""
+    for name, array in (("members", members), ("outcome", outcome)):
+        if not isinstance(array, xr.DataArray):
+            raise ShapeError(
+                f"{name} must be an xarray.DataArray, got {type(array).__name__}; evaluate_table takes tables"
+            )
     dims = list(members.dims)
     if _MEMBER not in dims:
         raise ShapeError(f"members must have the dimension {_MEMBER!r}, got {dims}; rename that of the members")

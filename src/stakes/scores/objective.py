@@ -164,6 +164,11 @@ class DecisionAwareObjective:
         if self._ignores_decision:
             return ObjectiveTerms(score / self.score_scale, score, None)
         decision = self._decision_term(draw)
+        if score.shape != decision.shape:
+            raise ShapeError(
+                f"score and decision must have a term for each case, got shapes {tuple(score.shape)} and "
+                f"{tuple(decision.shape)}"
+            )
         anchor = (1 - self.decision_weight) * score / self.score_scale
         total = anchor + self.decision_weight * decision / self.decision_scale
         cases = draw.decision_members.shape[:-2]
