@@ -146,9 +146,10 @@ def test_a_spoilt_case_is_not_certified_and_spoils_no_other(decision: Decision) 
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # the compiler's own look
-@with_words
-def test_compiled_code_leaves_it_to_python(decision: Decision) -> None:
+@pytest.mark.parametrize("name", ["schedule", "tail of one number", "function"])
+def test_compiled_code_leaves_it_to_python(name: str) -> None:
     torch.compiler.reset()
+    decision = DECISIONS[name]
     cost, outcome = decision.cost(4.0), members(2, seed=1)
     score = DecisionScore(cost) if decision.parts == PARTS else None
 

@@ -233,21 +233,11 @@ def test_unchecked_nan_is_let_through_and_flagged(cost: Cost, solver: Solver | N
 
 
 @pytest.mark.parametrize("solve", [solve_action, optimal_action])
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        (torch.zeros(3, 0, 1), "empty member"),
-        (torch.zeros(3, 4, 0), "empty member or outcome"),
-        (torch.zeros(3), r"shape \(\.\.\., M, D\)"),
-        (torch.tensor(1.0), r"shape \(\.\.\., M, D\)"),
-        (torch.zeros(3, 4, 1, dtype=torch.long), "floating-point"),
-        (torch.zeros(3, 4, 1, dtype=torch.bool), "floating-point"),
-        ([[1.0]], "torch.Tensor"),
-        (None, "torch.Tensor"),
-    ],
-)
-def test_bad_samples_are_named(solve: Callable[..., Any], samples: Any, message: str) -> None:
-    refuses(ShapeError, f"samples .*{message}", solve, ShortfallCost(5.0), samples)
+def test_bad_samples_are_named(solve: Callable[..., Any]) -> None:
+    shapes = [torch.zeros(3, 0, 1), torch.zeros(3, 4, 0), torch.zeros(3), torch.tensor(1.0)]
+    types: list[Any] = [torch.zeros(3, 4, 1, dtype=torch.long), torch.zeros(3, 4, 1, dtype=torch.bool), [[1.0]], None]
+    for samples in shapes + types:
+        refuses(ShapeError, "samples", solve, ShortfallCost(5.0), samples)
 
 
 @dataclass(frozen=True)
@@ -283,7 +273,7 @@ def test_bounds_of_own_costs_are_checked(solve: Callable[..., Any], lower: Any, 
     "function", [lambda a, y: (a - y).sum(), lambda a, y: (a - y)[..., None], lambda a, y: (a - y).mean(0)]
 )
 def test_cost_of_wrong_shape_is_named(solve: Callable[..., Any], function: Callable[..., Tensor]) -> None:
-    refuses(ShapeError, "the cost must return a tensor of shape", solve, cost_function(function, 0.0, 1.0), members())
+    refuses(ShapeError, r"\(3, 2\)", solve, cost_function(function, 0.0, 1.0), members())
 
 
 def test_closed_form_is_used_unless_a_solver_is_named() -> None:
@@ -304,7 +294,6 @@ numbers = strategies.one_of(
 )
 member_lists = strategies.lists(numbers, min_size=1, max_size=12)
 ratios = strategies.sampled_from([0.05, 0.5, 1.0, 3.0, 40.0])
-some_examples = examples(80)
 
 
 def assert_best(cost: Cost, samples: Tensor, solver: Solver | None) -> None:
@@ -323,45 +312,29 @@ def assert_best(cost: Cost, samples: Tensor, solver: Solver | None) -> None:
     assert reached <= costs.min() + allowance
 
 
-@some_examples
-@hypothesis.given(member_lists, ratios, strategies.sampled_from([torch.float32, DOUBLE]))
-def test_newsvendor_property(values: list[float], ratio: float, dtype: torch.dtype) -> None:
-    assert_best(NewsvendorCost(ratio, 1.0, -1e5, 1e5), torch.tensor(values, dtype=dtype)[:, None], None)
+shares = strategies.lists(strategies.floats(0, 1, width=32), min_size=1, max_size=12)
+PROPERTIES: dict[str, tuple[Callable[[float], Cost], Any, Solver | None]] = {
+    "newsvendor": (lambda ratio: NewsvendorCost(ratio, 1.0, -1e5, 1e5), member_lists, None),
+    "imbalance": (lambda ratio: ImbalanceCost(ratio, 1.0, -1e5, 1e5), member_lists, None),
+    "searched imbalance": (lambda ratio: ImbalanceCost(ratio, 1.0, -1e5, 1e5), member_lists, NewtonBisection()),
+    "shortfall": (lambda ratio: ShortfallCost(2.5 * ratio), shares, None),
+    "protection": (lambda ratio: ProtectionCost(0.5, ratio), member_lists, None),
+    "any": (
+        lambda ratio: cost_function(lambda a, y: torch.sqrt(ratio + (a - y) ** 2), -1e3, 1e3),
+        member_lists,
+        NewtonBisection(),
+    ),
+}
 
 
-@some_examples
-@hypothesis.given(member_lists, ratios, strategies.sampled_from([None, NewtonBisection()]))
-def test_imbalance_property(values: list[float], ratio: float, solver: Solver | None) -> None:
-    assert_best(ImbalanceCost(ratio, 1.0, -1e5, 1e5), torch.tensor(values, dtype=DOUBLE)[:, None], solver)
-
-
-@some_examples
-@hypothesis.given(member_lists, ratios)
-def test_imbalance_property_in_float32(values: list[float], ratio: float) -> None:
-    assert_best(ImbalanceCost(ratio, 1.0, -1e5, 1e5), torch.tensor(values)[:, None], None)
-
-
-@some_examples
-@hypothesis.given(
-    strategies.lists(strategies.floats(0, 1, width=32), min_size=1, max_size=12),
-    strategies.sampled_from([0.5, 5.0, 100.0]),
-    strategies.sampled_from([torch.float32, DOUBLE]),
-)
-def test_shortfall_property(values: list[float], penalty: float, dtype: torch.dtype) -> None:
-    assert_best(ShortfallCost(penalty), torch.tensor(values, dtype=dtype)[:, None], None)
-
-
-@some_examples
-@hypothesis.given(member_lists, ratios, strategies.sampled_from([torch.float32, DOUBLE]))
-def test_protection_property(values: list[float], ratio: float, dtype: torch.dtype) -> None:
-    assert_best(ProtectionCost(0.5, ratio), torch.tensor(values, dtype=dtype)[:, None], None)
-
-
-@some_examples
-@hypothesis.given(member_lists, strategies.sampled_from([torch.float32, DOUBLE]))
-def test_generic_property(values: list[float], dtype: torch.dtype) -> None:
-    cost = cost_function(lambda a, y: torch.sqrt(1 + (a - y) ** 2), -1e3, 1e3)
-    assert_best(cost, torch.tensor(values, dtype=dtype)[:, None], NewtonBisection())
+@pytest.mark.parametrize(("make", "lists", "solver"), PROPERTIES.values(), ids=PROPERTIES)
+@examples(80)
+@hypothesis.given(data=strategies.data(), ratio=ratios, double=strategies.booleans())
+def test_no_action_of_a_grid_and_no_member_is_better(
+    make: Callable[[float], Cost], lists: Any, solver: Solver | None, data: Any, ratio: float, double: bool
+) -> None:
+    dtype = DOUBLE if double or solver is not None else torch.float32
+    assert_best(make(ratio), torch.tensor(data.draw(lists), dtype=dtype)[:, None], solver)
 
 
 QUADRATIC_SHORTFALL = cost_function(lambda a, y: -a + 5 * torch.relu(a - y) ** 2, 0.0, 1.0)

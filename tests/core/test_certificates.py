@@ -51,7 +51,7 @@ def two_clusters(rows: int = 200) -> Tensor:
 
 
 def test_random_costs_that_are_not_convex() -> None:
-    result = audit(100, seed=1)
+    result = audit(40, seed=1)
     assert result.certified_and_wrong == 0
     assert len(result.missed) <= 0.01 * result.problems, result.missed
 
@@ -92,7 +92,7 @@ def test_without_a_certificate_there_is_a_gradient_where_the_search_converged(na
 
 def test_a_false_word_is_an_error_that_names_the_place() -> None:
     cost = cost_function(saturating, 0.0, 100.0, convex=True)
-    refuses(CostError, "stated to be convex in the action, but around the action", solve_action, cost, two_clusters())
+    refuses(CostError, "convex=True", solve_action, cost, two_clusters())
     assert optimal_action(cost, two_clusters()).shape == (200, 1)  # training does not look
 
 
@@ -243,7 +243,7 @@ def test_a_right_formula_is_certified_if_the_cost_is_stated_to_be_convex() -> No
 
 @pytest.mark.parametrize("solve", [solve_action, optimal_action])
 def test_a_class_is_no_cost(solve: Callable[..., object]) -> None:
-    refuses(CostError, "got the class ShortfallCost: make one, as in ShortfallCost", solve, ShortfallCost, members())
+    refuses(CostError, "class ShortfallCost", solve, ShortfallCost, members())
 
 
 def test_a_convex_cost_that_is_infinitely_steep_at_a_bound() -> None:

@@ -229,7 +229,7 @@ def test_scales_need_a_draw() -> None:
 def test_mixture_is_smallest_at_the_truth(truth: tuple[float, float]) -> None:
     """The Lemma on a family of Gaussians, with members and outcomes shared so that differences are paired."""
     generator = torch.Generator().manual_seed(7)
-    noise = torch.randn(20_000, 100, 1, generator=generator)
+    noise = torch.randn(20_000, 40, 1, generator=generator)
     outcome = truth[0] + truth[1] * torch.randn(20_000, 1, generator=generator)
     decision = DecisionScore(ImbalanceCost(3.0, 1.0, -5.0, 5.0))
 

@@ -166,7 +166,7 @@ def bowl(action: Tensor) -> Tensor:
 
 def test_narrow_holes_at_the_members_are_seen() -> None:
     fine = torch.linspace(0.0, 3.0, 30_001, dtype=torch.float64)
-    least = torch.stack([rugged(action.expand(ROWS)) for action in fine]).amin(0)
+    least = torch.cat([rugged(part[:, None].expand(-1, ROWS)) for part in fine.split(1000)]).amin(0)
     located = global_search(rugged, LOWER, UPPER, MEMBERS)
     assert bool((rugged(located.action) <= least + 1e-9).all())
     assert not bool(located.sound.any())
@@ -193,4 +193,4 @@ def test_the_best_action_may_lie_at_a_bound(slope: float, end: Tensor) -> None:
 
 def test_a_word_that_is_seen_to_be_wrong() -> None:
     spot_check_convexity(bowl, LOWER, UPPER)
-    refuses(CostError, "stated to be convex.*leave", spot_check_convexity, lambda action: -bowl(action), LOWER, UPPER)
+    refuses(CostError, "convex=True", spot_check_convexity, lambda action: -bowl(action), LOWER, UPPER)

@@ -1,8 +1,7 @@
-"""Schedules and allocations: closed forms and exact solvers against programs and cvxpy, gradients, limits, refusals."""
+"""Schedules and allocations: closed forms and exact solvers against programs, gradients, limits, refusals."""
 
 from typing import Any
 
-import cvxpy
 import pytest
 import torch
 from refusals import refuses
@@ -55,27 +54,6 @@ def test_what_costs_nothing_on_one_side(short: float, long: float, expected: flo
     samples = members(1, 9, 3)
     action = optimal_action(ScheduleCost(short, long, lower=0.25), samples)
     assert torch.equal(action, torch.full((1, 3), expected) if expected else samples.amax(-2))
-
-
-def test_ramps_against_cvxpy() -> None:
-    samples, (short, long, quadratic, ramp) = members(2, 7, 5), (5.0, 1.0, 0.4, 0.2)
-    cost = ScheduleCost(short, long, quadratic, ramp)
-    solution = solve_action(cost, samples)
-    for case, of_case in enumerate(samples.numpy()):
-        a = cvxpy.Variable(5, nonneg=True)
-        off = cvxpy.reshape(a, (1, 5), order="C") - of_case
-        paid = (
-            short * cvxpy.sum(cvxpy.neg(off))
-            + long * cvxpy.sum(cvxpy.pos(off))
-            + quadratic / 2 * cvxpy.sum_squares(off)
-        )
-        least = cvxpy.Problem(cvxpy.Minimize(paid / 7), [cvxpy.abs(cvxpy.diff(a)) <= ramp]).solve(solver="CLARABEL")
-        assert float(solution.expected_cost[case]) == pytest.approx(least, rel=1e-7)
-    assert bool(solution.certified.all())
-    assert not bool(solution.interior.any())
-    assert solution.gap is not None
-    assert float(solution.gap.max()) < 1e-7
-    assert solution.curvature.tolist() == pytest.approx([quadratic] * 2)
 
 
 def test_a_ramp_that_binds_in_some_cases_changes_only_these() -> None:

@@ -57,85 +57,46 @@ EVERY_SETTING_CHANGED = (
 )
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in COUNTS.items() for name in names])
-def test_counts_are_whole_and_positive(kind: type, name: str) -> None:
-    for value in NO_COUNTS:
-        refuses(SettingError, f"^{name} must be a whole number of at least 1, got", kind, **{name: value})
+NUMBERS = (0, 0.0, -1e-3, math.inf, math.nan, "1", True, [1.0])
+CHOICES = ("", "Fair", "almost_fair", None)
+DEBIASED = {"decision_estimator": "debiased"}
+REFUSED: list[tuple[type, str, tuple[Any, ...], dict[str, Any]]] = [
+    *((kind, name, NO_COUNTS, {}) for kind, names in COUNTS.items() for name in names),
+    (TrainingSettings, "pretraining_epochs", (-1, 0.5, True, None), {}),
+    *((TrainingSettings, name, NUMBERS, {}) for name in ("learning_rate", "gradient_clip")),
+    (TrainingSettings, "weight_decay", (-0.1, *NUMBERS[3:]), {}),
+    *((TrainingSettings, f"{name}", CHOICES, {}) for name in ("schedule", "score_estimator", "companion")),
+    (TrainingSettings, "decision_estimator", CHOICES, {}),
+    *((TrainingSettings, name, (2, 3, 5, 51), DEBIASED) for name in ("members", "validation_members")),
+    *((TrainingSettings, name, (1,), {}) for name in ("members", "validation_members")),  # for the fair estimator
+    (TrainingSettings, "decision_member_count", (9, 0, 12.0, True, "12"), {"members": 10}),
+    (TrainingSettings, "decision_member_count", (11,), {"members": 10, **DEBIASED}),
+    (DiffusionSettings, "steps", (20,), {"endpoints": "scaled"}),
+    (DiffusionSettings, "steps", (1,), {"endpoints": "raw"}),
+]
 
 
-@pytest.mark.parametrize("value", [-1, 0.5, True, None])
-def test_pretraining_may_have_no_epochs_but_not_fewer(value: object) -> None:
-    assert TrainingSettings(pretraining_epochs=0).pretraining_epochs == 0
-    refuses(SettingError, "^pretraining_epochs", TrainingSettings, pretraining_epochs=value)
+@pytest.mark.parametrize(("kind", "name", "values", "others"), REFUSED)
+def test_bad_settings_are_named(kind: type, name: str, values: tuple[Any, ...], others: dict[str, Any]) -> None:
+    for value in values:
+        refuses(SettingError, rf"\b{name}\b", kind, **{name: value, **others})
 
 
-@pytest.mark.parametrize("name", ["learning_rate", "gradient_clip"])
-@pytest.mark.parametrize("value", [0, 0.0, -1e-3, math.inf, math.nan])
-def test_rates_are_positive_and_finite(name: str, value: float) -> None:
-    refuses(SettingError, f"^{name} must be positive and finite, got", TrainingSettings, **{name: value})
-
-
-def test_weight_decay_is_not_negative() -> None:
-    assert TrainingSettings(weight_decay=0).weight_decay == 0
-    refuses(SettingError, "^weight_decay", TrainingSettings, weight_decay=-0.1)
-
-
-@pytest.mark.parametrize("name", ["learning_rate", "gradient_clip", "weight_decay"])
-@pytest.mark.parametrize("value", ["1", True, [1.0]])
-def test_numbers_are_numbers(name: str, value: Any) -> None:
-    refuses(SettingError, f"^{name} must be a number", TrainingSettings, **{name: value})
-
-
-@pytest.mark.parametrize(
-    ("name", "choices"),
-    [
-        ("schedule", "constant, cosine"),
-        ("score_estimator", "fair, biased"),
-        ("decision_estimator", "plain, debiased"),
-        ("companion", "decision, crps_of_total, variogram, tail_crps"),
-    ],
-)
-@pytest.mark.parametrize("value", ["", "Fair", "almost_fair", None])
-def test_training_choices(name: str, choices: str, value: Any) -> None:
-    refuses(SettingError, f"^{name} must be one of {choices}, got {value!r}$", TrainingSettings, **{name: value})
-
-
-@pytest.mark.parametrize("name", ["members", "validation_members"])
-@pytest.mark.parametrize("count", [2, 3, 5, 51])
-def test_the_debiased_estimator_needs_even_members(name: str, count: int) -> None:
-    with pytest.raises(SettingError, match=f"^{name} must be even and at least 4 for the debiased estimator, got"):
-        TrainingSettings(**{name: count}, decision_estimator="debiased")
-    assert getattr(TrainingSettings(**{name: count}), name) == count
-    assert getattr(TrainingSettings(**{name: 4}, decision_estimator="debiased"), name) == 4
-
-
-def test_the_decision_has_at_least_the_members_of_the_score() -> None:
+def test_settings_at_their_limits() -> None:
+    assert TrainingSettings(pretraining_epochs=0, weight_decay=0).pretraining_epochs == 0
     assert TrainingSettings(members=10, decision_member_count=10).decision_member_count == 10
-    for count in (9, 0, 12.0, True, "12"):
-        refuses(SettingError, "^decision_member_count", TrainingSettings, members=10, decision_member_count=count)
-    with pytest.raises(SettingError, match=r"^decision_member_count"):
-        TrainingSettings(members=10, decision_member_count=11, decision_estimator="debiased")
-
-
-@pytest.mark.parametrize("name", ["members", "validation_members"])
-def test_the_fair_estimator_needs_two_members(name: str) -> None:
-    refuses(SettingError, f"^{name} must be at least 2 for the fair estimator, got 1$", TrainingSettings, **{name: 1})
-    assert getattr(TrainingSettings(**{name: 1}, score_estimator="biased"), name) == 1
-
-
-@pytest.mark.parametrize(("endpoints", "least"), [("scaled", 21), ("raw", 2)])
-def test_the_schedule_needs_enough_steps(endpoints: Any, least: int) -> None:
-    with pytest.raises(SettingError, match=f"at least {least} steps, got {least - 1}$"):
-        DiffusionSettings(steps=least - 1, endpoints=endpoints)
-    settings = DiffusionSettings(steps=least, endpoints=endpoints, hidden=2, layers=1)
-    assert settings.build(1, 1).schedule.steps == least
+    for name in ("members", "validation_members"):
+        for least, estimators in ((4, DEBIASED), (3, {}), (1, {"score_estimator": "biased"})):
+            assert getattr(TrainingSettings(**{name: least}, **estimators), name) == least
+    for endpoints, least in (("scaled", 21), ("raw", 2)):
+        settings = DiffusionSettings(steps=least, endpoints=endpoints, hidden=2, layers=1)  # type: ignore[arg-type]
+        assert settings.build(1, 1).schedule.steps == least
 
 
 @pytest.mark.parametrize("name", ["endpoints", "prediction", "decision_weighting"])
 def test_diffusion_choices(name: str) -> None:
-    refuses(SettingError, f"^{name} must be one of", lambda: DiffusionSettings(**{name: "other"}).build(1, 1))
-    with pytest.raises(SettingError, match=f"^model.{name} must be one of .*, got 'other'"):
-        from_plain(DiffusionSettings, {name: "other"}, "model")
+    refuses(SettingError, f"^{name} ", lambda: DiffusionSettings(**{name: "other"}).build(1, 1))
+    refuses(SettingError, f"^model.{name} .*'other'", from_plain, DiffusionSettings, {name: "other"}, "model")
 
 
 @pytest.mark.parametrize("settings", EVERY_SETTING_CHANGED, ids=lambda settings: type(settings).__name__)

@@ -1,13 +1,8 @@
-"""A user's file with costs of every kind, and what is said about a text that makes none."""
+"""A user's file with costs of every kind."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from refusals import refuses
-
-from stakes.cost_spec.spec import CostSpec
-from stakes.errors import StakesError
 
 OWN = """
 from dataclasses import dataclass
@@ -52,13 +47,3 @@ def with_math(action, outcome):
 def own(tmp_path: Path) -> str:
     (tmp_path / "costs.py").write_text(OWN, encoding="utf-8")
     return str(tmp_path / "costs.py")
-
-
-@pytest.fixture(scope="session")
-def refusal() -> Callable[[str], str]:
-    """What is said, in one line, about a text that makes no cost."""
-
-    def said(text: str) -> str:
-        return refuses(StakesError, "", lambda: CostSpec.parse(text).build())
-
-    return said

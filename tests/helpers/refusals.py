@@ -15,3 +15,12 @@ def refuses(error: type[BaseException], words: str, call: Callable[..., Any], /,
     said = str(caught.value)
     assert len(said.splitlines()) == 1 or not issubclass(error, StakesError), said
     return said
+
+
+def sentence(call: Callable[..., Any], /, *given: Any, **named: Any) -> str:
+    """The class of the error and its one line, as files of sentences keep them."""
+    with pytest.raises(StakesError) as caught:
+        call(*given, **named)
+    said = f"{type(caught.value).__name__}: {caught.value}"
+    assert len(said.splitlines()) == 1, said
+    return said

@@ -213,7 +213,7 @@ def test_members_of_the_chain_are_what_the_model_samples(prediction: Any) -> Non
 
 def test_the_score_function_finds_the_gradient_of_the_chain() -> None:
     """Both gradients of the mean cost are those of one chain: through its steps, and by its likelihood."""
-    cost, cases, members = ImbalanceCost(4.0, 1.0, -9.0, 9.0), 60, 300
+    cost, cases, members, draws = ImbalanceCost(4.0, 1.0, -9.0, 9.0), 60, 300, 24
     features, outcome = torch.zeros(cases, 1), torch.full((cases, 1), 0.3)
     gradients = {}
     for through in (4, 0):
@@ -223,7 +223,7 @@ def test_the_score_function_finds_the_gradient_of_the_chain() -> None:
         )
         objective = DecisionAwareObjective(EnergyScore(), DecisionScore(cost), decision_weight=0.999999)
         found = []
-        for seed in range(40):
+        for seed in range(draws):
             draw = model.training_draw(
                 features, outcome, model.draw_noise(cases, members, torch.Generator().manual_seed(seed))
             )
@@ -232,7 +232,7 @@ def test_the_score_function_finds_the_gradient_of_the_chain() -> None:
             parts = torch.autograd.grad(decision.mean(), list(model.network.parameters()))
             found.append(torch.cat([part.reshape(-1) for part in parts]))
         stacked = torch.stack(found)
-        gradients[through] = stacked.mean(0), stacked.std(0) / 40**0.5
+        gradients[through] = stacked.mean(0), stacked.std(0) / draws**0.5
     (exact, error), (estimate, noise) = gradients[4], gradients[0]
     allowed = (error**2 + noise**2).sqrt()
     apart = (estimate - exact).abs() / (allowed + 1e-4 * exact.abs().max())

@@ -122,7 +122,7 @@ def test_training_bends_the_line() -> None:
         return energy_score(draw.score_members, draw.score_outcome).mean()
 
     before = score().item()
-    for _ in range(100):
+    for _ in range(60):
         optimiser.zero_grad()
         score().backward()
         optimiser.step()
