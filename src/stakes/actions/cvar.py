@@ -331,17 +331,14 @@ class CVaRCost(VectorCost):
 
     @property
     def plain(self) -> Cost:
-        """The cost without the aversion to risk."""
         return plain_cost_of(self.cost)
 
     @property
     def risk(self) -> "CVaRCost":
-        """The aversion itself."""
         return self
 
     @property
     def depends_on_order(self) -> bool:
-        """Whether the plain cost does."""
         vector = vector_cost(self.cost)
         return vector is not None and vector.depends_on_order
 
@@ -373,31 +370,25 @@ class CVaRCost(VectorCost):
         return self.cost(action[..., :-1], outcome)
 
     def part_count(self, outcomes: int) -> int:
-        """How many parts an action has, without the threshold."""
         return action_parts(self.cost, outcomes)
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What the parts of an action are called, without the threshold."""
         return part_names(self.cost, outcomes)
 
     def part_bounds(self, parts: int) -> tuple[Parameter, Parameter]:
-        """The bounds of each part, without the threshold."""
         return bounds_of(self.cost, parts)
 
     def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
-        """How large an action of the plain cost is that matters in each case, (...)."""
         vector = vector_cost(self.cost)
         return None if vector is None else vector.unit(samples, weights)
 
     def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
-        """The best action of each forecast and its threshold, (..., A + 1), differentiable in the members."""
         self._warn_of_few(samples.shape[-2])
         if (cost := program_cost(self.cost)) is not None:
             return self._solved_program(cost, samples.double(), weights, solver, gradient=True).action
         return self._search(solver)(samples.double(), weights, gradient=True).action
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
-        """The best action of each forecast and its threshold, with its certificate."""
         self._warn_of_few(samples.shape[-2])
         double = samples.double()
         if (cost := program_cost(self.cost)) is None:

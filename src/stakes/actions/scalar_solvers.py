@@ -63,7 +63,6 @@ class NewtonBisection(Solver):
         require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        """The action of the smallest |f'| that Newton's method and bisection came to, in each row."""
         scan = _scan(expected_cost, lower, upper, self.intervals)
         action = self.refine(expected_cost, scan.bracket(), upper - lower)
         return Located(action, scan.sound, scan.typical_curvature)
@@ -123,7 +122,6 @@ class ProjectedGradient(Solver):
         require_positive("tolerance", self.tolerance)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        """The action of each row after the last step."""
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * slope_of(expected_cost, action), lower, upper)

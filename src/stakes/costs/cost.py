@@ -1,4 +1,4 @@
-"""What a cost is, what is known of its best action, and what may be asked of every cost."""
+"""The cost protocol, the best action and its certificate, and what can be asked of any cost."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,27 +18,27 @@ from stakes.frames import DataFrame, Tabular, frame_of_cases
 from stakes.text import count_text
 
 Parameter = float | Tensor
-"""A number, or a tensor of the batch shape (...) that gives each case its own decision maker."""
+"""A number, or a tensor of the batch shape (...) with one value per case."""
 
 
 @runtime_checkable
 class Cost(Protocol):
     """The cost c(a, y) of action a in [lower, upper] once outcome y is known.
 
-    A cost of one number may have more: `best_action(samples)`, its best action (..., 1) in closed form, differentiable
-    in the members, or None if these parameters have none (for weighted members it also takes `weights`, (..., M) or
-    None); `total(outcome)`, the number (...) that it uses of all sites; `convex = True` if it is convex in the action;
-    `outcome_bounds`, the limits of the outcomes.
+    A cost with a scalar action may offer more: `best_action(samples)`, a closed form for the best action (..., 1),
+    differentiable in the members, or None where these parameters have none (it takes `weights`, (..., M) or None, if it
+    supports weighted members); `total(outcome)`, the one number (...) it sees of the outcomes of all sites;
+    `convex = True` to declare it convex in the action; and `outcome_bounds`, the physical range of outcomes.
     """
 
     @property
     def lower(self) -> Parameter:
-        """The least action that can be taken."""
+        """The smallest feasible action."""
         ...
 
     @property
     def upper(self) -> Parameter:
-        """The largest action that can be taken."""
+        """The largest feasible action."""
         ...
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -55,39 +55,35 @@ class Cost(Protocol):
 class ActionSolution(Tabular):
     """Best actions with their certificates, one for each case of a batch (...).
 
-    With f the expected cost as a function of the action, two things are said of every action:
+    With f the expected cost as a function of the action, two things are reported for every action:
 
-    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. That is proven, and
-      only for a cost that is convex in the action: those of this library are, and of another cost its author can say
-      so (`cost_function(..., convex=True)`, or `convex = True` in a class). The proof is then that the slope of f
-      changes its sign at the action, or pushes it against a bound.
-    - `converged`: a minimum was reached, the best of the actions that were looked at, and they show no other one. For
-      a cost that is not known to be convex this is all there is to be had: a minimum between them is not seen.
+    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. This is a proof, and
+      exists only for costs convex in the action: all costs of this library, and any other that its author declares
+      convex (`cost_function(..., convex=True)`, or `convex = True` in a class). For a scalar action the proof is that
+      the slope of f changes sign at the action, or pushes it against a bound.
+    - `converged`: a minimum was reached, it is the best of all actions that were evaluated, and they show no other
+      minimum. A cost not known to be convex gets no more than this: a minimum between those actions goes unseen.
 
     Attributes:
-        action: The best action that was found, (..., A).
+        action: The best action found, (..., A).
         expected_cost: Its expected cost f(a*), the mean over the members, (...).
-        interior: Whether the action lies strictly between the bounds, (...), bool.
-        residual: |f'|/H, the length of the next Newton step, in units of the action, (...), or the bound of the
-            certificate, if smaller. It is 0 at a bound that the slope pushes against.
-        converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
-            against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
-            known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
-            `optimal_action` gives a gradient only where its own search, that of nine actions, finds curvature.
-        curvature: H = f''(a*), (...).
-        certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
-            that is not known to be convex in the action.
-        gap: For a vector action, the most by which a better one could lower the expected cost, (...), up to the
-            residual; None for one number, and NaN for a cost that is not known to be convex in the action.
+        interior: Whether the action lies strictly between the bounds, (...), bool; for a vector action, whether no
+            limit binds.
+        residual: |f'|/H, the length of the next Newton step in units of the action, (...), or the tolerance of the
+            certificate if that is smaller; 0 at a bound that the slope pushes against. For a vector action, the largest
+            violation of limits and optimality conditions, in units of the case.
+        converged: Whether the action is certified, or a strict minimum, or at a bound that the slope pushes against,
+            and no evaluated action contradicts it, (...), bool. False where f is not known to be convex and is flat,
+            falls again after it has risen, or its minimum was not reached. A vector action that is not certified may
+            be a local minimum: its search has one starting point.
+        curvature: H = f''(a*), (...); for a vector action, the smallest curvature of its own cost in any direction.
+        certified: Whether it is proven that no action has a lower expected cost, (...), bool.
+        gap: For a vector action, an upper bound on how far its expected cost lies above the minimum, (...), up to the
+            residual; NaN if the cost is not known to be convex, and None for a scalar action.
         infeasible: For a vector action, whether it is proven that no action meets all limits, (...), bool; action,
-            expected cost and gap are then NaN. None for one number.
-        unbounded: For a vector action, whether it is proven that the expected cost is unbounded below. A case that is
-            neither unbounded, infeasible nor converged hit the iteration limit.
-
-    For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
-    the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
-    cost in any direction. A function of your own is then searched from one place: without your word that it is convex,
-    `converged` says that a minimum was reached, and another one may be better.
+            expected cost and gap are then NaN. None for a scalar action.
+        unbounded: For a vector action, whether it is proven that the expected cost is unbounded below, (...), bool. A
+            case that is neither converged, infeasible nor unbounded hit the iteration limit.
     """
 
     action: Tensor
@@ -102,7 +98,7 @@ class ActionSolution(Tabular):
     unbounded: Tensor | None = None
 
     def to_frame(self) -> DataFrame:
-        """A row of a pandas frame for each case, a column for each field, and for each part of an action.
+        """A pandas frame with a row for each case and a column for each field, and for each part of the action.
 
         >>> import stakes
         >>> members = torch.tensor([[[0.2], [0.4], [0.9]], [[0.5], [0.6], [0.7]]], dtype=torch.float64)
@@ -121,14 +117,14 @@ class ActionSolution(Tabular):
 
 
 class VectorCost:
-    """A cost of an action with several parts, (..., A): what a class does not say of itself is as it stands here."""
+    """A cost of a vector action (..., A); a subclass overrides what differs from these defaults."""
 
-    hidden_parts: ClassVar[int] = 0  # how many parts of an action, the last ones, only the charge needs
-    separable: ClassVar[bool] = False  # whether only limits join the outcomes, and no action takes a solver
-    action_is_outcome: ClassVar[bool] = False  # whether there is a part for each outcome, on its scale
-    has_parameters_of_cases: ClassVar[bool] = False  # whether a parameter may have a number for each case
-    opposites: ClassVar[tuple[str, str] | None] = None  # what the names of parts begin with that undo each other
-    convex_by_word: ClassVar[bool] = False  # whether its author's word is all that convexity rests on
+    hidden_parts: ClassVar[int] = 0  # how many parts of an action, the last ones, are auxiliary and not carried out
+    separable: ClassVar[bool] = False  # whether only limits couple the outcomes, so that no solver is needed
+    action_is_outcome: ClassVar[bool] = False  # whether there is one part per outcome, on its scale
+    has_parameters_of_cases: ClassVar[bool] = False  # whether parameters may differ between cases
+    opposites: ClassVar[tuple[str, str] | None] = None  # prefixes of the names of parts that undo each other
+    convex_by_word: ClassVar[bool] = False  # whether convexity rests on its author's declaration alone
     is_program: ClassVar[bool] = False  # whether the best action is that of a scenario program
 
     if TYPE_CHECKING:
@@ -139,16 +135,23 @@ class VectorCost:
         @property
         def upper(self) -> Any: ...
 
-        def __call__(self, action: Tensor, outcome: Tensor) -> Tensor: ...
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each action at its outcome, (...).
+
+        Args:
+            action: Actions (..., A).
+            outcome: Outcomes (..., D) that broadcast against the actions.
+        """
+        raise NotImplementedError
 
     @property
     def plain(self) -> Any:
-        """The same decision without its aversion to risk."""
+        """The same decision without risk aversion."""
         return self
 
     @property
     def risk(self) -> Any:
-        """The aversion to risk, a `CVaRCost`; None without any."""
+        """The `CVaRCost` that makes it risk-averse; None if it is not."""
         return None
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
@@ -160,15 +163,15 @@ class VectorCost:
         raise NotImplementedError
 
     def part_count(self, outcomes: int) -> int:
-        """How many parts an action has, but for hidden ones."""
+        """How many parts an action has, hidden ones excluded."""
         raise NotImplementedError
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What these parts are called."""
+        """The names of these parts."""
         return tuple(outcomes)
 
     def part_bounds(self, parts: int) -> tuple[Parameter, Parameter]:
-        """What each part does not fall below, and not exceed: numbers, or tensors (..., A or 1)."""
+        """The lower and upper bounds of the parts: numbers, or tensors (..., A or 1)."""
         lower, upper = (
             bound[..., None] if isinstance(bound, Tensor) and not bound.dim() else bound
             for bound in (self.lower, self.upper)
@@ -176,39 +179,39 @@ class VectorCost:
         return -math.inf if lower is None else lower, math.inf if upper is None else upper
 
     def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
-        """How large an action is that matters in each case, (...): what is small beside it is nothing."""
+        """The scale of the actions in each case, (...): anything tiny beside it counts as zero."""
         return None
 
     def violates_convexity(self, samples: Tensor, weights: Tensor | None) -> Tensor | None:
-        """Whether the expected cost of a forecast is seen not to be convex, (...); None where matrices prove it."""
+        """Whether evaluations show that the expected cost is not convex, (...); None if matrices prove convexity."""
         return None
 
     @property
     def depends_on_order(self) -> bool:
-        """Whether the action may be another one where the outcomes come in another order."""
+        """Whether the order of the outcomes may change the action."""
         return True
 
 
 class WrappedCost:
-    """A cost that is another one in all it says of itself, as one from a user's file is."""
+    """A cost that delegates everything to another one, such as a cost from a user's file."""
 
     cost: Cost
-    name: str  # what its user calls it
+    name: str  # how its user refers to it
 
 
 def unwrapped(cost: Any) -> Any:
-    """The cost itself."""
+    """The cost inside a wrapper, or the cost itself."""
     return cost.cost if isinstance(cost, WrappedCost) else cost
 
 
 def vector_cost(cost: object) -> VectorCost | None:
-    """What the cost says of its action with several parts; None where that is one number."""
+    """The cost as one of a vector action; None for a scalar action."""
     inner = unwrapped(cost)
     return inner if isinstance(inner, VectorCost) else None
 
 
 def risk_of(cost: object) -> Any:
-    """The `CVaRCost` that a cost is, or has inside, as one from a user's file may; None without aversion to risk."""
+    """The `CVaRCost` that a cost is or wraps; None for a risk-neutral cost."""
     vector = vector_cost(cost)
     return None if vector is None else vector.risk
 
@@ -220,72 +223,72 @@ def is_program(cost: object) -> bool:
 
 
 def is_separable(cost: object) -> bool:
-    """Whether the cost has several parts that only limits join, so that quantiles of each outcome say all it needs."""
+    """Whether only limits couple the parts, so that the marginal quantiles of the outcomes suffice."""
     vector = vector_cost(cost)
     return vector is not None and vector.separable
 
 
 def stated(cost: object, name: str, otherwise: Any = None) -> Any:
-    """What a cost says of itself beyond the protocol, such as its `total`."""
+    """An optional attribute of a cost beyond the protocol, such as its `total`."""
     return getattr(unwrapped(cost), name, otherwise)
 
 
 def total_of(cost: object) -> Callable[[Tensor], Tensor] | None:
-    """What the cost makes of the outcomes of all sites, the one number that it sees; None where it says nothing."""
+    """The function from the outcomes of all sites to the one number the cost sees; None if it has none."""
     total: Callable[[Tensor], Tensor] | None = stated(cost, "total")
     return total
 
 
 def outcome_total(cost: object, outcomes: Tensor) -> Tensor:
-    """Outcomes (..., D) to the one number of each case that is plotted and ranked, (...): the total, or the mean."""
+    """The one number of each case that is plotted and ranked, (...): the total of outcomes (..., D), or their mean."""
     total = total_of(cost)
     return total(outcomes) if total is not None and outcomes.shape[-1] > 1 else outcomes.mean(-1)
 
 
 def closed_form_of(cost: object) -> Callable[..., Tensor | None] | None:
-    """The formula of a cost of one number for its best action; None where it has none."""
+    """The closed form of the best scalar action; None if there is none."""
     formula: Callable[..., Tensor | None] | None = stated(cost, "best_action")
     return formula
 
 
 def plain_cost_of(cost: Any) -> Any:
-    """The same decision without its aversion to risk."""
+    """The same decision without risk aversion."""
     vector = vector_cost(cost)
     return cost if vector is None else vector.plain
 
 
 def action_is_outcome(cost: Any) -> bool:
-    """Whether an action, or each part of it, is on the scale of an outcome, as a stock is on that of the demand."""
+    """Whether an action, or each part of it, has the scale of an outcome, as a stock has that of the demand."""
     return bool(stated(plain_cost_of(cost), "action_is_outcome", False))
 
 
 def part_names(cost: Cost, outcomes: Sequence[str]) -> tuple[str, ...]:
-    """What the parts of an action are called."""
+    """The names of the parts of an action."""
     vector = vector_cost(cost)
     names = () if vector is None else vector.part_names(outcomes)
     return names if len(names) > 1 else ("action",)
 
 
 def has_part_of_each(cost: Cost, outcomes: int) -> bool:
-    """Whether an action has one part for each of several outcomes, in their order."""
+    """Whether an action has one part per outcome, in their order, and there are several."""
     names = tuple(map(str, range(outcomes)))
     return part_names(cost, names) == names
 
 
 def action_parts(cost: Cost, outcomes: int) -> int:
-    """How many parts an action has, but for those that only the charge needs."""
+    """How many parts an action has, hidden ones excluded."""
     vector = vector_cost(cost)
     return 1 if vector is None else vector.part_count(outcomes)
 
 
 def shown_action(cost: Cost, action: Tensor) -> Tensor:
-    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs."""
+    """The part of an action that is carried out, (..., A), without hidden parts."""
     vector = vector_cost(cost)
     return action if vector is None else action[..., : action.shape[-1] - vector.hidden_parts]
 
 
 def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
-    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts."""
+    """Lower and upper bounds, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts."""
     vector = vector_cost(cost)
     if vector is not None:
         return vector.part_bounds(parts)
@@ -294,10 +297,10 @@ def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
 
 
 def at_bounds(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Whether each action for some samples, or any part of it, is at the lower and at the upper bound, (...) each."""
+    """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each."""
     vector, action = vector_cost(cost), shown_action(cost, action)
     unit = None if vector is None else vector.unit(samples, weights)
-    # A program's action comes near to a bound that it is at, as to any limit (`BINDS` of scenario programs).
+    # An interior-point solution only comes close to a bound that binds (`BINDS` of scenario programs).
     size = action.abs().amax(-1, keepdim=True)
     size = size if unit is None else size.maximum(unit[..., None].to(size))
     near = 1e-6 * size if unit is not None or action.shape[-1] > 1 else 0.0
@@ -307,20 +310,20 @@ def at_bounds(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | Non
 
 
 def requires_eager(cost: Cost) -> bool:
-    """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own."""
+    """Whether compiled code must fall back to eager mode: solvers of vector actions are not compiled."""
     return vector_cost(cost) is not None and torch.compiler.is_compiling()
 
 
 def has_closed_form(cost: Cost, samples: Tensor) -> bool:
-    """Whether the cost states the best action of such members by a formula, with the parameters that it has."""
+    """Whether the cost has a closed form for the best action of such members, with its parameters."""
     formula = closed_form_of(cost)
     return formula is not None and formula(samples) is not None
 
 
 def states_convexity(cost: Cost) -> bool:
-    """Whether the cost says, by `convex = True`, that it is convex in the action at every outcome.
+    """Whether the cost declares, by `convex = True`, that it is convex in the action at every outcome.
 
-    A class that inherits this word but not the call it was said of has to say it again.
+    A class that inherits the declaration but overrides `__call__` has to repeat it.
     """
     convex = stated(cost, "convex", False)
     if not isinstance(convex, bool):
@@ -336,20 +339,19 @@ _BRANCHES = ("Boolean value of Tensor", "data-dependent control flow")
 
 
 def explain_failure(error: Exception, name: str = "the function of the cost") -> None:
-    """Raise in plain words where a cost fails because it calls numpy or branches on values."""
+    """Raise a helpful error if a cost failed because it calls numpy or branches on values."""
     if isinstance(error, RuntimeError) and any(words in str(error) for words in _BRANCHES):
         raise CostError(
-            f"{name} branches on the values of a tensor (if, and, or, min, max): use torch's functions, such as "
-            "torch.where for if"
+            f"{name} branches on the values of a tensor (if, and, or, min, max): use torch, such as torch.where for if"
         ) from error
     if isinstance(error, RuntimeError | TypeError) and "numpy" in str(error):
         raise CostError(
-            f"{name} calls numpy, which has no derivatives: use torch's functions, such as torch.maximum for np.maximum"
+            f"{name} calls numpy, which has no derivatives: use torch, such as torch.maximum for np.maximum"
         ) from error
 
 
 def error_words(error: BaseException) -> str:
-    """The type of an error and what it says, in one line."""
+    """The type and the message of an error, in one line."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     words = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return " ".join(words.split())
@@ -357,7 +359,7 @@ def error_words(error: BaseException) -> str:
 
 @contextmanager
 def user_cost_errors(cost: object) -> Iterator[None]:
-    """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
+    """Turn any exception of a user's own cost into one sentence that names the cost."""
     try:
         yield
     except StakesError:
@@ -372,10 +374,12 @@ def user_cost_errors(cost: object) -> Iterator[None]:
 def require_cost(cost: object) -> None:
     """Raise unless the object can serve as a cost."""
     if isinstance(cost, type):
-        raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
+        raise CostError(f"cost must be an instance, got the class {cost.__name__}: write {cost.__name__}(...)")
     if not isinstance(cost, Cost):
-        raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    if vector_cost(cost) is None:  # which has limits of its own, and checks them
+        raise CostError(
+            f"cost must have lower and upper and be callable as c(action, outcome), got {type(cost).__name__}"
+        )
+    if vector_cost(cost) is None:  # a vector cost checks its own bounds
         require_bounds(cost.lower, cost.upper)
 
 
@@ -399,25 +403,25 @@ class RangedParameter:
         for value in (least, most):
             if not self.range.low <= value <= self.range.high:
                 raise CostError(
-                    f"{self.name} must lie in {self.range.low:g} to {self.range.high:g}, for which the forecast is "
-                    f"trained, got {value:g}"
+                    f"{self.name} must lie between {self.range.low:g} and {self.range.high:g}, the range that the "
+                    f"forecast was trained for, got {value:g}"
                 )
 
 
 def ranged_parameter(cost: object) -> RangedParameter | None:
-    """The parameter of the cost that is a range; None where all are numbers."""
+    """The parameter of the cost that is a range; None if all are numbers."""
     own = _ranges(plain_cost_of(cost))
     return own[0] if own else None
 
 
 def refuse_range(cost: object) -> None:
-    """Raise where a parameter of the cost is a range, and all cases belong to one decision maker."""
+    """Raise if a parameter of the cost is a range, where all cases belong to one decision maker."""
     if (ranged := ranged_parameter(cost)) is not None:
         ranged.range.refuse()
 
 
 def parameter_value(cost: object, name: str) -> float | None:
-    """The number that the cost has for a parameter; None where it has none of that name."""
+    """The number that a parameter of the cost is; None if it has no such number."""
     values = (getattr(each, name, None) for each in (cost, plain_cost_of(cost)))
     return next((float(value) for value in values if isinstance(value, int | float)), None)
 
@@ -431,13 +435,13 @@ def with_parameter(cost: Cost, name: str, value: Parameter) -> Cost:
 
 
 def checked_at_both_ends(cost: object) -> bool:
-    """Whether a parameter of the cost is a range, at both ends of which the cost is then checked."""
+    """Whether a parameter of the cost is a range; the cost is then validated at both ends."""
     ranges = _ranges(cost)
     if len(ranges) > 1:
-        raise CostError(f"one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
+        raise CostError(f"only one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
     for each in ranges:
         if each.name in ("lower", "upper"):
-            raise CostError(f"{each.name} cannot be a range, got {each.range}: it is the same for all decision makers")
+            raise CostError(f"{each.name} must be the same for all decision makers, got the range {each.range}")
         for end in (each.range.low, each.range.high):
             replace(cast(Any, cost), **{each.name: end})
     return bool(ranges)
@@ -455,7 +459,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class ParameterColumn:
-    """The column of features that holds the parameter of each case; there is none where no parameter is a range."""
+    """The feature column that holds the parameter of each case; absent unless a parameter is a range."""
 
     parameter: RangedParameter | None = None
     conditioned: bool = False  # whether models see it, as a feature standardised over the range
@@ -463,13 +467,13 @@ class ParameterColumn:
     def __post_init__(self) -> None:
         if self.conditioned and self.parameter is None:
             raise SettingError(
-                "conditioned is for a cost with a range, such as shortfall:penalty=1..50, got one without: fit anew, "
-                "without it, for one decision maker"
+                "conditioned needs a cost with a range, such as shortfall:penalty=1..50; without one, fit without "
+                "conditioned"
             )
 
     @classmethod
     def of(cls, cost: Cost, conditioned: bool = False) -> "ParameterColumn":
-        """The column of the cases that a cost with a range is paid for."""
+        """The column for a cost, which may have a range."""
         return cls(ranged_parameter(cost), conditioned)
 
     @property
@@ -478,20 +482,20 @@ class ParameterColumn:
         return 0 if self.parameter is None else 1
 
     def spread(self, cases: int) -> Tensor:
-        """A value for each case, (N, width), the same every time: any stretch of cases covers the range evenly."""
+        """A value for each case, (N, width), deterministic: any stretch of cases covers the range evenly."""
         shares = ((torch.arange(cases, dtype=torch.float64) + 0.5) * _GOLDEN) % 1
         return self.at(shares[:, None].expand(cases, self.width))
 
     def at(self, shares: Tensor) -> Tensor:
-        """Values (..., width) at shares of the way through the range."""
+        """Values (..., width) at fractions of the range."""
         return shares if self.parameter is None else self.parameter.range.at(shares)
 
     def values(self, features: Tensor) -> Tensor:
-        """The column itself, (...), of features that have it."""
+        """The column itself, (...)."""
         return features[..., -1]
 
     def parameters(self, features: Tensor) -> Tensor | None:
-        """The column of features (N, F + width) that have it, (N,); None where there is none."""
+        """The column of features (N, F + width), (N,); None if there is none."""
         return None if self.parameter is None else self.values(features)
 
     def replaced(self, features: Tensor, values: Tensor) -> Tensor:
@@ -503,27 +507,27 @@ class ParameterColumn:
         return features if self.parameter is None else features[..., :-1]
 
     def seen(self, features: Tensor) -> Tensor:
-        """What a model sees: features and parameter where it is conditioned, (..., F + 1), else features alone."""
+        """What a model sees: the features, and the standardised parameter if it is conditioned, (..., F + 1)."""
         if self.parameter is None or not self.conditioned:
             return self.without(features)
         return torch.cat([features[..., :-1], self.parameter.range.standardised(features[..., -1:])], -1)
 
     def unmoved(self, features: Tensor) -> Tensor:
-        """What a model is scaled by: as `seen`, with 0, the middle of the range, for every parameter."""
+        """What a model is scaled by: as `seen`, with 0, the middle of the range, as every parameter."""
         if not self.conditioned:
             return self.without(features)
         return torch.cat([features[..., :-1], torch.zeros_like(features[..., -1:])], -1)
 
     def cost(self, cost: Cost, features: Tensor) -> Cost:
-        """The cost that each of these cases pays: as it is where it has no range."""
+        """The cost with the parameter of each of these cases."""
         own = ranged_parameter(cost)
         return cost if own is None else with_parameter(cost, own.name, self.values(features))
 
 
 def require_finite_costs(costs: NDArray[np.float64]) -> None:
-    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
+    """Raise CostError unless the cost of every case is finite."""
     if bad := int((~np.isfinite(costs)).sum()):
-        cure = "; a program that has no recourse for an outcome needs one, at a high price"
+        cure = "; if a program has no recourse for some outcome, add one at a high price"
         raise CostError(
             f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
             + (cure if np.isposinf(costs).any() else "")

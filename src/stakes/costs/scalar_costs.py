@@ -17,7 +17,7 @@ from stakes.errors import CostError
 
 @dataclass(frozen=True)
 class PowerCurve:
-    """Wind speed in m/s to power as a fraction of capacity: a ramp, a rated plateau and the cut-off in storms.
+    """Power as a fraction of capacity at a wind speed in m/s: a ramp, a rated plateau, and cut-off in storms.
 
     P(v) = sigmoid(ramp_sharpness (h - ramp_speed)) sigmoid(-cutoff_sharpness (h - cutoff_speed)),
     h = v (hub_height / reference_height)^shear. For speeds already at hub height set shear = 0.
@@ -25,7 +25,7 @@ class PowerCurve:
     Attributes:
         ramp_speed: Speed at hub height at which half the capacity is reached, in m/s.
         ramp_sharpness: How steeply the power rises there, per m/s.
-        cutoff_speed: Speed at hub height at which cut-off has halved the power, in m/s; above `ramp_speed`.
+        cutoff_speed: Speed at hub height at which cut-off halves the power, in m/s; above `ramp_speed`.
         cutoff_sharpness: How steeply the power falls there, per m/s.
         hub_height: Height of the hub, in m.
         reference_height: Height at which the speed is given, in m.
@@ -60,7 +60,7 @@ class PowerCurve:
         return speed * self.hub_factor
 
     def __call__(self, speed: Tensor) -> Tensor:
-        """Power as a fraction of capacity, of the shape of the speeds.
+        """Power as a fraction of capacity, in the shape of the speeds.
 
         Args:
             speed: Wind speed at the reference height in m/s, of any shape.
@@ -72,11 +72,11 @@ class PowerCurve:
 
 
 PriceParameter = Parameter | ParameterRange
-"""A parameter that may be a range, of which training draws a value for each case."""
+"""A parameter that may be a range, from which training draws a value for each case."""
 
 
 class ScalarCost:
-    """What these costs say of their outcomes, for reports and checks."""
+    """What these costs tell reports and checks about their outcomes."""
 
     outcome_is_share: ClassVar[bool] = False  # of capacity, between 0 and 1
 
@@ -88,12 +88,21 @@ class ScalarCost:
         @property
         def upper(self) -> Any: ...
 
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost c(a, y) of each action at its outcome, (...).
+
+        Args:
+            action: Actions (..., 1) within the bounds.
+            outcome: Outcomes (..., D) that broadcast against the actions.
+        """
+        raise NotImplementedError
+
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
         """The best action a*, (..., 1), with its gradient by the members; None where there is no formula.
 
         Args:
             samples: Members (..., M, D) of the outcome.
-            weights: What each member weighs, (..., M), not negative; None where all count alike.
+            weights: Weight of each member, (..., M), not negative; None for equal weights.
         """
         raise NotImplementedError
 
@@ -104,7 +113,7 @@ class ScalarCost:
 
     @property
     def deciding_outcomes(self) -> tuple[float, float]:
-        """The outcomes among which the decision changes."""
+        """The range of outcomes over which the decision changes."""
         return float(self.lower), float(self.upper)
 
 
@@ -114,7 +123,7 @@ def scalar_cost(cost: object) -> ScalarCost | None:
 
 
 def own_prices(cost: object) -> dict[str, Tensor]:
-    """The parameters of which each case has one of its own, (N,); none where all cases share one cost."""
+    """The parameters that differ between cases, (N,); none where all cases share one cost."""
     if not isinstance(cost, ScalarCost):
         return {}
     values = {each.name: getattr(cost, each.name) for each in fields(cast(Any, cost))}
@@ -132,13 +141,13 @@ _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is a
 
 @dataclass(frozen=True)
 class ShortfallCost(ScalarCost):
-    """Commit power a, be paid for it, and pay for what is missing: c(a, p) = -a + penalty relu(a - p)^2.
+    """Sell power a ahead and pay a penalty for any shortfall: c(a, p) = -a + penalty relu(a - p)^2.
 
-    The outcome is the power of D >= 1 sites as a fraction of capacity; what counts is p, their mean.
+    The outcome is the power of D >= 1 sites as a fraction of capacity; only its mean p matters.
     With p sorted and S_k the sum of the k smallest, a* = min(1, min_k (M / (2 penalty) + S_k) / k).
 
     Attributes:
-        penalty: Price of the squared missing power, where committed power earns 1; positive.
+        penalty: Price of the squared shortfall, where committed power earns 1; positive.
     """
 
     penalty: PriceParameter
@@ -161,17 +170,11 @@ class ShortfallCost(ScalarCost):
         return _mean_over_sites(outcome)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, p), (...), in the price of a full capacity.
-
-        Args:
-            action: Committed power (..., 1), as a fraction of capacity.
-            outcome: What `total` takes, (..., D).
-        """
+        """The cost c(a, p), (...), of committed power (..., 1), both as fractions of capacity."""
         committed = action.squeeze(-1)
         return self.penalty * torch.relu(committed - self.total(outcome)) ** 2 - committed
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best commitment a*, (..., 1), with its gradient."""
         power = self.total(samples)  # (..., M)
         weights = relative_weights(weights, samples)
         revenue = power.shape[-1] / (2 * _last_axis(self.penalty))
@@ -187,13 +190,13 @@ class ShortfallCost(ScalarCost):
 
 @dataclass(frozen=True)
 class WindDispatchCost(ShortfallCost):
-    """Commit the power of a wind farm: c(a, y) = -a + penalty relu(a - P(y))^2 (the paper's lambda is `penalty`).
+    """Sell the power of a wind farm ahead: c(a, y) = -a + penalty relu(a - P(y))^2 (the paper's lambda is `penalty`).
 
-    The outcome is the wind speed in m/s at D >= 1 sites; what counts is the mean of their power. The best action is
-    that of `ShortfallCost` for this power.
+    The outcome is the wind speed in m/s at D >= 1 sites; only the mean of their power matters. The best action is that
+    of `ShortfallCost` for this power.
 
     Attributes:
-        penalty: lambda, the price of the squared missing power, where committed power earns 1; positive.
+        penalty: lambda, the price of the squared shortfall, where committed power earns 1; positive.
         power_curve: P, the power curve of a site.
     """
 
@@ -203,44 +206,40 @@ class WindDispatchCost(ShortfallCost):
 
     @property
     def tail(self) -> tuple[float, Literal["above", "below"]]:
-        """The wind speeds at which the cost is highest: those from just before the cut-off on."""
+        """The wind speeds at which the cost is highest, from just below cut-off upwards."""
         curve = self.power_curve
         return (curve.cutoff_speed - _BEFORE_CUT_OFF) / curve.hub_factor, "above"
 
     @property
     def deciding_outcomes(self) -> tuple[float, float]:
-        """The wind speeds among which the decision changes."""
+        """The range of wind speeds over which the decision changes."""
         return 0.0, 1.2 * self.power_curve.cutoff_speed / self.power_curve.hub_factor
 
     def total(self, outcome: Tensor) -> Tensor:
-        """The mean power P(y) of the sites, (...).
-
-        Args:
-            outcome: Wind speed (..., D) at the sites, in m/s at the curve's reference height.
-        """
+        """The mean power P(y), (...), at wind speeds (..., D) in m/s at the curve's reference height."""
         return _mean_over_sites(self.power_curve(outcome))
 
 
 @dataclass(frozen=True)
 class ProtectionCost(ScalarCost):
-    """Protect at level a in [0, 1] against a hazard, with s(y) its severity between 0 and 1:
+    """Protect at a level a in [0, 1] against a hazard of severity s(y) between 0 and 1:
 
     c(a, y) = s(y) (1 - a)^exposure_power + false_alarm_ratio (1 - s(y)) a^protection_power,
     s(y) = sigmoid(+-sharpness (y - threshold)), + for a hazard above the threshold, - for one below.
 
     The paper does not print its protection cost; this is a reconstruction with the properties it states
-    (`false_alarm_ratio` is its alpha). For powers 2 and 1, with m = mean s,
+    (`false_alarm_ratio` is its alpha). With powers 2 and 1, and m = mean s,
     a* = clip(1 - alpha (1 - m) / (2 m), 0, 1), and the curvature there is H = 2 m > 2 alpha / (2 + alpha).
-    For D > 1 sites the severity is the mean over the sites. Other powers have no formula.
+    For D > 1 sites the severity is their mean. Other powers have no closed form.
 
     Attributes:
         threshold: The outcome at which the severity is one half, in the outcome's unit.
-        false_alarm_ratio: alpha, the cost of full protection without a hazard divided by that of a hazard without
+        false_alarm_ratio: alpha, the cost of full protection without a hazard over that of a hazard without
             protection; positive.
         hazard: Whether the hazard lies "above" the threshold or "below" it.
         sharpness: How steeply the severity rises at the threshold, per unit of the outcome; positive.
         exposure_power: Exponent of the unprotected share, at least 1.
-        protection_power: Exponent of the protection, at least 1; one of both exponents must exceed 1.
+        protection_power: Exponent of the protection, at least 1; at least one exponent must exceed 1.
     """
 
     threshold: PriceParameter
@@ -262,18 +261,17 @@ class ProtectionCost(ScalarCost):
         require_one_of("hazard", self.hazard, ("above", "below"), CostError)
         if min(self.exposure_power, self.protection_power) < 1 or self.exposure_power + self.protection_power <= 2:
             raise CostError(
-                "exposure_power and protection_power must be at least 1 and one of them above 1, or the expected cost "
-                f"has no curvature; got {self.exposure_power} and {self.protection_power}"
+                "exposure_power and protection_power must be at least 1, and one of them above 1 (or the expected cost "
+                f"has no curvature), got {self.exposure_power} and {self.protection_power}"
             )
 
     @property
     def tail(self) -> tuple[float, Literal["above", "below"]] | None:
-        """Where the hazard lies; None where each case has a threshold of its own."""
+        """Where the hazard lies; None if the threshold differs between cases."""
         return (float(self.threshold), self.hazard) if isinstance(self.threshold, float | int) else None
 
     @property
     def deciding_outcomes(self) -> tuple[float, float]:
-        """The outcomes among which the decision changes."""
         threshold, width = float(self.threshold), 10 / float(self.sharpness)
         return threshold - width, threshold + width
 
@@ -286,12 +284,7 @@ class ProtectionCost(ScalarCost):
         return _mean_over_sites(_logistic(self._log_odds(outcome)))
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, y), (...), in units of the damage that a certain hazard does to what is not protected.
-
-        Args:
-            action: Level of protection (..., 1), from 0 to 1.
-            outcome: Outcomes (..., D) of the sites, in the unit of the threshold.
-        """
+        """The cost c(a, y), (...), of a level of protection (..., 1), over the damage of a certain, unprotected hazard."""
         level, log_odds = action.squeeze(-1), self._log_odds(outcome)
         severity, calm = (_mean_over_sites(_logistic(each)) for each in (log_odds, -log_odds))
         exposed = severity * (1 - level) ** self.exposure_power
@@ -328,15 +321,15 @@ class ProtectionCost(ScalarCost):
 class CostLossCost(ScalarCost):
     """Protect (a = 1) or not (a = 0) against an event, at a price: c(a, y) = protection a + loss (1 - a) s(y).
 
-    s(y) is 1 where the outcome lies beyond the threshold, else 0: the cost-loss model of forecast verification. Protect
-    where the forecast's probability of the event exceeds protection / loss. Over a range of `protection` the value of a
-    forecast is its relative economic value, and over a range of `threshold` what it costs more than foresight is the
-    Murphy diagram of its quantile at the level 1 - protection / loss. For D > 1 sites s is the mean over the sites.
-    The action jumps, so that nothing can be trained on this cost.
+    s(y) is 1 if the outcome lies beyond the threshold, else 0: the cost-loss model of forecast verification. The best
+    action is to protect if the forecast probability of the event exceeds protection / loss. Over a range of
+    `protection`, the value of a forecast is its relative economic value. Over a range of `threshold`, its excess cost
+    over perfect foresight is the Murphy diagram of its quantile at level 1 - protection / loss. For D > 1 sites s is
+    the mean over the sites. The action jumps between 0 and 1, so nothing can be trained on this cost.
 
     Attributes:
         threshold: The outcome beyond which the event happens, in the outcome's unit.
-        protection: Cost of full protection; positive, and useful below `loss`.
+        protection: Cost of full protection; positive, and only useful below `loss`.
         loss: Cost of the event without protection; positive.
         event: Whether it happens "above" the threshold or "below" it; at the threshold it does not.
     """
@@ -358,7 +351,7 @@ class CostLossCost(ScalarCost):
 
     @property
     def tail(self) -> tuple[float, Literal["above", "below"]] | None:
-        """Where the event happens; None where each case has a threshold of its own."""
+        """Where the event happens; None if the threshold differs between cases."""
         return (float(self.threshold), self.event) if isinstance(self.threshold, float | int) else None
 
     @property
@@ -378,12 +371,7 @@ class CostLossCost(ScalarCost):
         return _mean_over_sites(happens.to(outcome.dtype))
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, y), (...).
-
-        Args:
-            action: Share of full protection (..., 1), from 0 to 1.
-            outcome: Outcomes (..., D) of the sites, in the unit of the threshold.
-        """
+        """The cost c(a, y), (...), of a share of full protection (..., 1), from 0 to 1."""
         level = action.squeeze(-1)
         return self.protection * level + self.loss * (1 - level) * self.events(outcome)
 
@@ -416,15 +404,15 @@ class _SumCost(ScalarCost):
 
 @dataclass(frozen=True)
 class NewsvendorCost(_SumCost):
-    """Stock a, sell y, with linear costs: c(a, y) = underage relu(y - a) + overage relu(a - y).
+    """Stock a for a demand y, at linear costs: c(a, y) = underage relu(y - a) + overage relu(a - y).
 
     y is the sum over D >= 1 sites. a* is the order statistic ceil(M tau), tau = underage / (underage + overage),
-    never interpolated; its gradient goes to that one member. Of weighted members it is the smallest one up to which
-    they weigh at least tau of all.
+    never interpolated, and its gradient goes to that one member. With weights it is the smallest member at which the
+    cumulative weight reaches tau.
 
     Attributes:
-        underage: Price of one missing unit, such as its margin; positive.
-        overage: Price of one excess unit, such as its price less its salvage value; positive.
+        underage: Cost of one missing unit, such as the lost margin; positive.
+        overage: Cost of one excess unit, such as its price less its salvage value; positive.
         lower: Smallest stock, in units of the demand.
         upper: Largest stock, above `lower`.
     """
@@ -437,17 +425,11 @@ class NewsvendorCost(_SumCost):
     prices: ClassVar[tuple[str, str]] = ("underage", "overage")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, y), (...).
-
-        Args:
-            action: Stock (..., 1), within the bounds.
-            outcome: The demand (..., D) of the sites.
-        """
+        """The cost c(a, y), (...), of a stock (..., 1) that meets the demand (..., D) of the sites."""
         gap = self.total(outcome) - action.squeeze(-1)
         return self.underage * torch.relu(gap) + self.overage * torch.relu(-gap)
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best stock a*, (..., 1), with its gradient."""
         demand = self.total(samples)  # (..., M)
         members = demand.shape[-1]
         rounding = 1 - 4 * torch.finfo(demand.dtype).eps  # M tau just above a whole number is that number
@@ -477,8 +459,8 @@ class ImbalanceCost(_SumCost):
     the smallest where short < long, clipped to the bounds.
 
     Attributes:
-        short: Price of one squared missing unit; positive.
-        long: Price of one squared excess unit; positive.
+        short: Cost per squared missing unit; positive.
+        long: Cost per squared excess unit; positive.
         lower: Smallest action, in units of the need.
         upper: Largest action, above `lower`.
     """
@@ -491,17 +473,11 @@ class ImbalanceCost(_SumCost):
     prices: ClassVar[tuple[str, str]] = ("short", "long")
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, y), (...).
-
-        Args:
-            action: Amount bought (..., 1), within the bounds.
-            outcome: The need (..., D) of the sites.
-        """
+        """The cost c(a, y), (...), of an amount bought (..., 1) where the sites need (..., D)."""
         gap = self.total(outcome) - action.squeeze(-1)
         return self.short * torch.relu(gap) ** 2 + self.long * torch.relu(-gap) ** 2
 
     def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The best amount to buy a*, (..., 1), with its gradient."""
         need = self.total(samples)  # (..., M)
         members, weights = need.shape[-1], relative_weights(weights, samples)
         # Sums of differences keep their digits in physical units.
@@ -519,7 +495,7 @@ class ImbalanceCost(_SumCost):
 
 
 def _weighted_order_statistic(values: Tensor, weights: Tensor, rank: Parameter) -> Tensor:
-    """The smallest member (..., 1) up to which all of them weigh at least `rank`, where they weigh M together."""
+    """The smallest member (..., 1) whose cumulative weight is at least `rank`, of M in all."""
     ordered, count, _ = in_order(values, weights)
     place = (count < _last_axis(rank)).sum(-1, keepdim=True).clamp(max=values.shape[-1] - 1)
     chosen = (values.detach() == ordered.gather(-1, place)) & (weights > 0)

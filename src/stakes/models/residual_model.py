@@ -62,7 +62,6 @@ class ResidualModel(nn.Module, SampleModel):
         *,
         share_noise: bool = False,
     ) -> Tensor:
-        """Members (N, M, D) in physical units."""
         if self.location is not None:
             features = torch.cat([features, self.location(features).to(features)], 1)
         drawn = self._inner.sample(features, members, generator, share_noise=share_noise)

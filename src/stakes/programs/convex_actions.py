@@ -220,7 +220,6 @@ class ConvexCost(VectorCost):
             ) from error
 
     def part_count(self, outcomes: int) -> int:
-        """How many parts an action has."""
         return self.parts
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
@@ -228,7 +227,6 @@ class ConvexCost(VectorCost):
         return tuple(outcomes) if len(outcomes) == self.parts else tuple(map(str, range(1, self.parts + 1)))
 
     def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
-        """The best action of each forecast, (..., A), differentiable in the members."""
         limits = {f"limits[{place}]": number for place, number in enumerate(self.limits or ())}
         warn_of_parameters({"lower": self.lower, "upper": self.upper, **limits})
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
@@ -238,7 +236,6 @@ class ConvexCost(VectorCost):
         return judged.action + within.moved(solution, hessian, judged.solved, moves - moves.detach())
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
-        """The best action of each forecast with its certificate."""
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
         solution, hessian, judged = self._searched(within, self._expected(within, weights), members, solver)
         shares, no = None if weights is None else weights.movedim(-1, 0), torch.zeros_like(judged.solved)

@@ -577,16 +577,13 @@ class Program(ProgramCost):
         return None if most == torch.inf else most
 
     def part_bounds(self, parts: int) -> tuple[Tensor, Tensor]:
-        """What each part of an action does not fall below, and not exceed, (A,) each, infinite without such a bound."""
         each = sum(quantity.each for quantity in self.decide.values())
         return self._matrices((parts - len(self.decide) + each) // max(each, 1)).bounds()
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """Nothing: all of the cost is that of the program, (...)."""
         return torch.zeros_like(outcome[..., 0])
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The matrices of the program."""
         for where, size in self._sizes().items():
             if size != outcomes:
                 raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
@@ -604,12 +601,10 @@ class Program(ProgramCost):
         return tuple(name for several in names for name in several)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """For each limit its name, and where it holds."""
         rows = [each for each in self._matrices(len(outcomes)).limit_rows() if not each.row.equation]
         return tuple((each.name, place) for each in rows for place in each.places(outcomes))
 
     def require_linear_recourse(self, outcomes: int) -> None:
-        """Raise where squares of the recourse cost anything, and name one of them."""
         Q = self.program(outcomes).Q
         if Q is not None and bool(Q.any()):
             name = next(name for name, quantity in self.recourse.items() if quantity.square)
@@ -620,7 +615,6 @@ class Program(ProgramCost):
 
     @property
     def depends_on_order(self) -> bool:
-        """Whether a limit or a recourse constraint is about neighbours, or about all outcomes so far."""
         words = (*self.limits.values(), *self.recourse_constraints.values())
         return any(_FROM_ONE_TO_THE_NEXT.search(each) for each in words)
 

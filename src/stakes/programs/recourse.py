@@ -186,21 +186,17 @@ class SplitRecourse(Recourse):
 
     @property
     def factor_size(self) -> int:
-        """How many numbers the factors of a member have, with what they are made from."""
         return sum(4 * len(group.rows) * sum(group.W.shape[1:]) for group in self.groups)
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "SplitBlocks":
-        """What of the members enters the linear system of a step."""
         return SplitBlocks(self, curvature, z_ratio, v_ratio)
 
     @property
     def idle(self) -> Self:
-        """The same beside an action of one part that does nothing."""
         groups = tuple(group._replace(moves=group.moves[..., :0], ways=group.ways[:, :0, :1]) for group in self.groups)
         return replace(super().idle, groups=groups)
 
     def to(self, device: torch.device | None) -> Self:
-        """The same with its numbers elsewhere."""
         groups = tuple(RowGroups(*(each.to(device) for each in group)) for group in self.groups)
         return replace(super().to(device), groups=groups)
 
@@ -220,7 +216,6 @@ class SplitBlocks(MemberBlocks):
         ]
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, R)."""
         asked = _in_rows(rows)
         solved = [
             piece.solve(asked.index_select(0, group.rows))
@@ -229,7 +224,6 @@ class SplitBlocks(MemberBlocks):
         return torch.cat(solved).index_select(0, self.place).mT.reshape(rows.shape)
 
     def on_actions(self, weights: Tensor) -> Tensor:
-        """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A)."""
         each = []
         for piece, group in zip(self.pieces, self.groups, strict=True):
             through = piece.curvature(group.moves, weights) @ group.ways  # (B, n, k, A)
@@ -312,62 +306,50 @@ class ChargedRecourse:
 
     @property
     def Q(self) -> Tensor:  # noqa: N802 as of every recourse
-        """No curvature, zeros (Z,)."""
         return self.alone.Q
 
     @property
     def by_matrices(self) -> "ChargedRecourse":
-        """The same with a recourse that has nothing special to it."""
         return replace(self, alone=self.alone.by_matrices)
 
     @property
     def factor_size(self) -> int:
-        """How many numbers the factors of a member have, with what they are made from."""
         return self.alone.factor_size + 3 * (self.alone.rows + self.slopes.shape[-1])
 
     @property
     def rows(self) -> int:
-        """R + 1, how many limits the recourse has."""
         return self.alone.rows + 1
 
     @property
     def parts(self) -> int:
-        """Z + 1, how many parts the recourse has."""
         return self.alone.parts + 1
 
     def reached(self, z: Tensor) -> Tensor:
-        """What the recourse does in the rows, (B, M, R + 1)."""
         own, charge = z[..., :-1], z[..., -1:]
         return torch.cat([self.alone.reached(own), charge - (self.prices * own).sum(-1, keepdim=True)], -1)
 
     def priced(self, rows: Tensor) -> Tensor:
-        """What the prices of the rows are to the recourse, (B, M, Z + 1)."""
         own, charge = rows[..., :-1], rows[..., -1:]
         return torch.cat([self.alone.priced(own) - self.prices * charge, charge], -1)
 
     def curved(self, z: Tensor) -> Tensor:
-        """No curvature, (B, M, Z + 1)."""
         return torch.zeros_like(z)
 
     def moved(self, action: Tensor) -> Tensor:
-        """What the action does in the rows of every member, (B, 1 or M, R + 1)."""
         own = action[:, None, :-1]
         last = action[:, None, -1:] - (self.slopes * own).sum(-1, keepdim=True)
         return torch.cat([(own @ self.alone.T.mT).expand(*last.shape[:2], -1), last], -1)
 
     def pull(self, weights: Tensor, rows: Tensor) -> Tensor:
-        """What the prices of the rows are to the action, (B, A + 1)."""
         charge = weights * rows[..., -1]
         total = charge.sum(-1, keepdim=True)
         by_outcome = (charge[:, None] @ self.slopes)[:, 0] if self.slopes.shape[1] > 1 else total * self.slopes[:, 0]
         return torch.cat([self.alone.pull(weights, rows[..., :-1]) - by_outcome, total], -1)
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "ChargedBlocks":
-        """What of the members enters the linear system of a step."""
         return ChargedBlocks(self, curvature, z_ratio, v_ratio)
 
     def chosen(self, places: Tensor | slice) -> Self:
-        """The recourse of some of the cases."""
         return replace(self, prices=self.prices[places], slopes=self.slopes[places])
 
 
@@ -388,17 +370,14 @@ class ChargedBlocks(MemberBlocks):
         self.left = v_ratio[..., -1:] + self._theta[..., -1:] + left.clamp(min=0.0)
 
     def theta(self, z: Tensor) -> Tensor:
-        """Theta times the parts of a recourse, (B, M, Z + 1)."""
         return self._theta * z
 
     def solve(self, rows: Tensor) -> Tensor:
-        """The inverse of the bordered S times one number a row, (B, M, R + 1)."""
         own = rows[..., :-1]
         last = (rows[..., -1:] - (self.border * own).sum(-1, keepdim=True)) / self.left
         return torch.cat([self.inner.solve(own) - self.border * last, last], -1)
 
     def on_actions(self, weights: Tensor) -> Tensor:
-        """What the members add to the curvature of the action and its threshold, (B, A + 1, A + 1)."""
         inner = torch.nn.functional.pad(self.inner.on_actions(weights), (0, 1, 0, 1))
         moves = self.border @ self.charged.alone.T + self.charged.slopes
         moves = torch.cat([moves, -torch.ones_like(moves[..., :1])], -1)  # (B, M, A + 1)

@@ -474,20 +474,16 @@ class ProgramCost(VectorCost):
         return tuple(("limit", str(row)) for row in range(1, 1 + (0 if rows is None else len(rows))))
 
     def part_count(self, outcomes: int) -> int:
-        """How many parts an action has."""
         return self.program(outcomes).parts
 
     def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """How large an action is that matters in each case, (...)."""
         return self.program(samples.shape[-1], samples.device).unit(samples, weights)
 
     def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
-        """The best action of each forecast, (..., A), differentiable in the members."""
         program = self.program(samples.shape[-1], samples.device)
         return program.solve(samples, weights, required_interior_point(solver), gradient=True).action
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
-        """The best action of each forecast with its certificate."""
         program = self.program(samples.shape[-1], samples.device)
         action, solution = program.solve(samples, weights, required_interior_point(solver))
         cases, members = samples.shape[:-2], samples.double().movedim(-2, 0)

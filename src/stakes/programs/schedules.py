@@ -337,7 +337,6 @@ class SeparableCost(ProgramCost):
         return costs.with_gradient(costs.best(), *_in_one_axis(samples, weights)).reshape(_of_cases(samples))
 
     def best_action(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> Tensor:
-        """The best action of each forecast, (..., A), differentiable in the members where it is proven."""
         solver = required_interior_point(solver)
         if solver is not None and solver.smoothing is None:
             return self._free_or_solved(samples, weights, solver, gradient=True)[0]
@@ -348,7 +347,6 @@ class SeparableCost(ProgramCost):
         return exact.action.detach() + (smooth - smooth.detach())
 
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
-        """The best action of each forecast with its certificate."""
         solver, program = required_interior_point(solver), self.program(samples.shape[-1], samples.device)
         reasons: Sequence[Tensor]
         if solver is not None and solver.smoothing is None:
@@ -464,7 +462,6 @@ class ScheduleCost(SeparableCost):
         return _imbalance(self.short, self.long, action, outcome, self.quadratic)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...)."""
         return ((0.5 * self.quadratic * outcome - self.long) * outcome).sum(-1)
 
     def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ScheduleCost", Tensor, Tensor]:
@@ -479,7 +476,6 @@ class ScheduleCost(SeparableCost):
         return replace(self, lower=_double(self.lower) - middle, upper=upper), double - middle[..., None, :], middle
 
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
-        """The best action, exactly: within the ramp limit."""
         if self.ramp is None:
             action = self.free_action(samples, weights)
             return ExactAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
@@ -497,7 +493,6 @@ class ScheduleCost(SeparableCost):
         return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether actions (B, T) meet the ramp limit, (B,)."""
         if self.ramp is None:
             return torch.ones_like(action[:, 0], dtype=torch.bool)
         return (action.diff(dim=-1).abs() <= self._ramps(cases, action.device)).all(-1)
@@ -508,16 +503,13 @@ class ScheduleCost(SeparableCost):
 
     @property
     def depends_on_order(self) -> bool:
-        """Whether neighbours have a limit."""
         return self.ramp is not None
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The ramp from each outcome to the next, up and then down."""
         steps = [] if self.ramp is None else [f"{first} to {second}" for first, second in pairwise(outcomes)]
         return tuple(("ramp", f"{step}, {way}") for way in ("up", "down") for step in steps)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program."""
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         curved = parameter_parts(self, "quadratic", len(eye), eye.device)
         limits = {}
@@ -574,16 +566,13 @@ class AllocationCost(SeparableCost):
         return _imbalance(self.short, self.long, action, outcome)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...)."""
         return -(self.long * outcome).sum(-1)
 
     @property
     def depends_on_order(self) -> bool:
-        """No: there is one budget for all."""
         return False
 
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
-        """The best action, exactly: within the budget."""
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
         free, (members, shares) = costs.best(), _in_one_axis(samples, weights)
 
@@ -596,7 +585,6 @@ class AllocationCost(SeparableCost):
         return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        """Whether the budget suffices for actions (B, D), (B,)."""
         return (action.sum(-1, keepdim=True) <= self._budgets(cases, action.device))[:, 0]
 
     def _budgets(self, cases: torch.Size, device: torch.device) -> Tensor:
@@ -604,7 +592,6 @@ class AllocationCost(SeparableCost):
         return parameter_parts(self, "budget", 1, device).expand(*cases, 1).reshape(-1, 1)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """The budget."""
         return (("budget", "all"),)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:

@@ -40,16 +40,13 @@ class BatteryRecourse(Recourse):
 
     @property
     def loses_digits(self) -> bool:
-        """The recursion loses none."""
         return False
 
     @property
     def factor_size(self) -> int:
-        """How many numbers the recursion of a member keeps, with what they are made from."""
         return 40 * self.hours
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "BatteryBlocks":
-        """What of the members enters the linear system of a step."""
         return BatteryBlocks(self, curvature, z_ratio, v_ratio)
 
 
@@ -76,7 +73,6 @@ class BatteryBlocks(MemberBlocks):
         self.P, self.alpha = self._riccati()
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, 5 T)."""
         balance, least, most, charge, discharge = rows.split(self.hours, -1)
         charged, discharged = self.charge_held * charge, self.discharge_held * discharge
         asked = balance - charged + discharged
@@ -247,7 +243,6 @@ class StorageCost(ProgramCost):
             raise CostError("short must lie above price, or committing more would pay without end")
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...)."""
         return (parameter_parts(self, "long", outcome.shape[-1], outcome.device) * outcome).sum(-1)
 
     def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -358,7 +353,6 @@ class ArbitrageCost(ProgramCost):
         return (outcome * (charged - discharged)).sum(-1) + 0.5 * self.quadratic * (action**2).sum(-1)
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What is charged at every t, and then what is discharged."""
         return tuple(f"{way}_{name}" for way in self.opposites for name in outcomes)
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -366,7 +360,6 @@ class ArbitrageCost(ProgramCost):
         return tuple((kind, f"after {name}") for kind in ("energy", "empty") for name in outcomes)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """Nothing: all of the cost depends on the action, (...)."""
         return torch.zeros_like(outcome[..., 0])
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
