@@ -10,7 +10,7 @@ import stakes
 from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.evaluation.selection import JudgedCases
 from stakes.forecasting.pool import PoolTerms, found_pool
-from stakes.models.pool import shared_counts
+from stakes.models.sample_model import member_shares
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 COST = stakes.ImbalanceCost(short=9.0, long=1.0, lower=-50.0, upper=50.0)
@@ -66,7 +66,7 @@ def test_no_case_sets_the_shares_that_it_is_judged_by() -> None:
     found = found_pool(forecasts, outcome, torch.ones(2), worth)
     assert len(found.judged.cost) == 500
     assert max(seen) < 0.1
-    assert shared_counts(7, [0.5, 0.5]) == [4, 3]
+    assert member_shares(7, [0.5, 0.5]) == [4, 3]
 
 
 @pytest.fixture(scope="module")

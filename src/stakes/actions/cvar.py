@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from stakes.actions.scalar_solvers import NewtonBisection, Solver
-from stakes.actions.solve import case_bounds, interior_and_residual, member_costs, reach_of
+from stakes.actions.solve import case_bounds, interior_and_residual, reach_of
 from stakes.costs.cost import (
     ActionSolution,
     Cost,
@@ -28,7 +28,8 @@ from stakes.costs.cost import (
 from stakes.costs.member_weights import (
     all_derivatives,
     counted,
-    mean_of_members,
+    mean_cost,
+    member_costs,
     slope_and_curvature,
     slope_of,
     with_gradient,
@@ -198,7 +199,7 @@ class TailSearch:
             best, jacobian = self._best(members, _shares(members.movedim(-2, 0)[..., 0], weights))
         action = best.action[..., 0]
         action = with_gradient(action, samples, jacobian) if gradient else action
-        costs = member_costs(self.cost, action, samples.movedim(-2, 0))
+        costs = member_costs(self.cost, action[..., None], samples.movedim(-2, 0))
         return replace(best, action=with_threshold(action[..., None], costs, weights, self.level, best.converged))
 
     def _best(self, samples: Tensor, shares: Tensor) -> tuple[ActionSolution, Tensor]:
@@ -206,7 +207,7 @@ class TailSearch:
         solver = self.solver or NewtonBisection(iterations=32, tolerance=1e-9)
 
         def g(action: Tensor, members: Tensor) -> Tensor:
-            costs = member_costs(self.cost, action, members.movedim(-2, 0))
+            costs = member_costs(self.cost, action[..., None], members.movedim(-2, 0))
             tail = tail_weights(costs.detach(), shares, self.level).weights
             return ((self.mix * tail + (1 - self.mix) * shares) * costs).sum(0)
 
@@ -348,12 +349,7 @@ class CVaRCost(VectorCost):
         return total_of(self.cost)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The charge of each action, (...).
-
-        Args:
-            action: Actions and their threshold, (..., A + 1).
-            outcome: Outcomes (..., D) that broadcast against them.
-        """
+        """The charge of each action and its threshold (..., A + 1), (...)."""
         plain, threshold = self.plain_cost(action, outcome), action[..., -1]
         charge = threshold + torch.relu(plain - threshold) / (1 - self.level)
         return charge if self.mix == 1 else self.mix * charge + (1 - self.mix) * plain
@@ -393,15 +389,11 @@ class CVaRCost(VectorCost):
         double = samples.double()
         if (cost := program_cost(self.cost)) is None:
             best = self._search(solver)(double, weights)
-            return replace(best, expected_cost=self._mean(best.action, double, weights))
+            return replace(best, expected_cost=mean_cost(self, best.action, double, weights))
         program = cost.program(samples.shape[-1], samples.device)
         action, solution = self._solved_program(cost, double, weights, solver)
         interior = program.is_interior(action[..., :-1], double, weights)
-        return certified(program, action, self._mean(action, double, weights), solution, interior)
-
-    def _mean(self, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor:
-        shares = None if weights is None else weights.movedim(-1, 0)
-        return mean_of_members(self(action, samples.movedim(-2, 0)), shares, 0)
+        return certified(program, action, mean_cost(self, action, double, weights), solution, interior)
 
     def _search(self, solver: object) -> TailSearch:
         if solver is not None and (

@@ -28,13 +28,15 @@ from stakes.costs.cost import (
 from stakes.costs.member_weights import (
     ExpectedCost,
     all_derivatives,
+    broadcasts_to,
     mean_of_members,
+    member_costs,
     relative_weights,
     slope_and_curvature,
     slope_of,
     with_gradient,
 )
-from stakes.errors import CostError, SettingError, ShapeError
+from stakes.errors import CostError, SettingError
 from stakes.programs.convex_actions import BarrierNewton
 from stakes.programs.interior_point import InteriorPoint
 
@@ -43,19 +45,7 @@ def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> Exp
     """Expected costs (...) of actions (...)."""
     members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
     shares = None if weights is None else weights.movedim(-1, 0).contiguous()  # (M, ...)
-    return lambda action: mean_of_members(member_costs(cost, action, members), shares, 0)
-
-
-def member_costs(cost: Cost, action: Tensor, members: Tensor) -> Tensor:
-    """What scalar actions cost at each member, (M, ...)."""
-    costs, shape = cost(action[..., None], members), members.shape[:-1]
-    if not isinstance(costs, Tensor) or costs.shape != shape:
-        came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
-        raise ShapeError(
-            f"the cost must return a tensor of shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
-            f"{tuple(members.shape)}, got {came}"
-        )
-    return costs
+    return lambda action: mean_of_members(member_costs(cost, action[..., None], members), shares, 0)
 
 
 def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +70,7 @@ def slope_with_rounding(cost: Cost, samples: Tensor, weights: Tensor | None) -> 
     shares = None if weights is None else weights.movedim(-1, 0).contiguous()
 
     def slope(action: Tensor) -> tuple[Tensor, Tensor]:
-        each = slope_of(lambda a: member_costs(cost, a, members), action.expand(members.shape[:-1]))
+        each = slope_of(lambda a: member_costs(cost, a[..., None], members), action.expand(members.shape[:-1]))
         rounding = 8 * torch.finfo(each.dtype).eps * mean_of_members(each.abs(), shares, 0)
         return mean_of_members(each, shares, 0), rounding.nan_to_num(posinf=0.0)
 
@@ -443,15 +433,10 @@ def _require_batch_shape(cost: Cost, cases: torch.Size) -> None:
     """Raise if a tensor parameter would broadcast the cases to something else."""
     parameters = {**getattr(cost, "__dict__", {}), "lower": cost.lower, "upper": cost.upper}
     for name, value in parameters.items():
-        if isinstance(value, Tensor) and not _broadcasts_to(value.shape, cases):
+        if isinstance(value, Tensor) and not broadcasts_to(value.shape, cases):
             raise CostError(
                 f"{name} must be a number or broadcast to the cases {tuple(cases)}, got shape {tuple(value.shape)}"
             )
-
-
-def _broadcasts_to(shape: torch.Size, cases: torch.Size) -> bool:
-    sizes = zip(reversed(shape), reversed(cases), strict=False)
-    return len(shape) <= len(cases) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def _full_precision(samples: Tensor) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Members: in order, with weights (..., M), of which only the ratios matter, and of some cases at a time."""
+"""Members: sorted, weighted (only ratios matter), in chunks of cases; expected costs and their derivatives."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -114,7 +114,7 @@ def relative_weights(weights: Tensor | None, samples: Tensor) -> Tensor | None:
     if not isinstance(weights, Tensor):
         raise ShapeError(f"weights must be a torch.Tensor of shape (..., M), got {type(weights).__name__}")
     wanted = samples.shape[:-1]
-    if not _fits(weights.shape, wanted):
+    if weights.shape[-1:] != wanted[-1:] or not broadcasts_to(weights.shape[:-1], wanted[:-1]):
         raise ShapeError(
             f"weights must have shape (..., M) and broadcast to {tuple(wanted)}, got {tuple(weights.shape)}"
         )
@@ -127,31 +127,50 @@ def relative_weights(weights: Tensor | None, samples: Tensor) -> Tensor | None:
     return (exact * (exact.shape[-1] / total)).to(samples.dtype).expand(wanted)
 
 
-def _fits(shape: torch.Size, wanted: torch.Size) -> bool:
-    """Whether there is a weight for each member, and the other axes broadcast."""
-    sizes = zip(reversed(shape[:-1]), reversed(wanted[:-1]), strict=False)
-    return shape[-1:] == wanted[-1:] and len(shape) <= len(wanted) and all(size in (1, other) for size, other in sizes)
+def broadcasts_to(shape: torch.Size, cases: torch.Size) -> bool:
+    """Whether a shape broadcasts to that of the cases, and not beyond it."""
+    sizes = zip(reversed(shape), reversed(cases), strict=False)
+    return len(shape) <= len(cases) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def refuse_weights(weights: Tensor | None, estimator: str, instead: str) -> None:
-    """Raise where members are weighted and an estimator counts them."""
+    """Raise if members are weighted and the estimator counts them."""
     if weights is not None:
         raise SettingError(
-            f'estimator must be "{instead}" where members have weights: "{estimator}" corrects for the number of equal '
-            "members, and weights say nothing about it"
+            f'estimator must be "{instead}" for weighted members: "{estimator}" corrects for the number of equally '
+            "weighted members"
         )
 
 
 def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor:
-    """The weighted mean over the members; one without weight counts for nothing, whatever its value."""
+    """The weighted mean over the members; one of weight zero is ignored, whatever its value."""
     if weights is None:
         return values.mean(axis)
     counts = weights != 0
     return (weights * torch.where(counts, values, 0.0)).mean(axis)
 
 
+def member_costs(cost: Callable[[Tensor, Tensor], Tensor], action: Tensor, members: Tensor) -> Tensor:
+    """The cost of actions (..., A) at each member (M, ..., D), (M, ...)."""
+    costs, shape = cost(action, members), members.shape[:-1]
+    if not isinstance(costs, Tensor) or costs.shape != shape:
+        came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ShapeError(
+            f"the cost must return a tensor of shape {tuple(shape)} for action {tuple(action.shape)} and outcome "
+            f"{tuple(members.shape)}, got {came}"
+        )
+    return costs
+
+
+def mean_cost(
+    cost: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """The mean cost of actions (..., A) over members (..., M, D), (...)."""
+    return mean_of_members(cost(action, samples.movedim(-2, 0)), None if weights is None else weights.movedim(-1, 0), 0)
+
+
 def counted(values: Tensor, weights: Tensor | None) -> Tensor:
-    """The values of the members, the heaviest one in place of each without weight, which asks for nothing."""
+    """The members, with the heaviest one in place of each member of weight zero."""
     if weights is None:
         return values
     each = weights.expand(values.shape[:-1])

@@ -284,7 +284,7 @@ class ProtectionCost(ScalarCost):
         return _mean_over_sites(_logistic(self._log_odds(outcome)))
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost c(a, y), (...), of a level of protection (..., 1), over the damage of a certain, unprotected hazard."""
+        """The cost c(a, y), (...), of a level of protection (..., 1); a certain hazard costs 1 without any."""
         level, log_odds = action.squeeze(-1), self._log_odds(outcome)
         severity, calm = (_mean_over_sites(_logistic(each)) for each in (log_odds, -log_odds))
         exposed = severity * (1 - level) ** self.exposure_power

@@ -21,11 +21,11 @@ from stakes.costs.cost import (
     vector_cost,
     with_parameter,
 )
-from stakes.costs.member_weights import case_parts, in_order, mean_of_members, relative_weights, sort_members
+from stakes.costs.member_weights import case_parts, in_order, mean_cost, mean_of_members, relative_weights, sort_members
 from stakes.costs.scalar_costs import cost_of_rows, scalar_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.programs.scenario_program import program_cost
-from stakes.scores.decision_score import mean_cost, realised_cost
+from stakes.scores.decision_score import realised_cost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
 Metrics = dict[str, Tensor]
@@ -127,7 +127,7 @@ class Assessor:
         if (risk := risk_of(self.cost)) is None:
             return {}
         cost = risk.plain_cost(action, outcome)
-        expected = mean_cost(risk.plain_cost, action, members, self.weights)
+        expected = mean_cost(risk.plain_cost, action, members, relative_weights(self.weights, members))
         return {"plain_cost": cost, "plain_expected_cost": expected, "plain_gap": expected - cost}
 
     def _interior(self, action: Tensor, members: Tensor) -> Tensor:

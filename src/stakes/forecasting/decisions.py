@@ -30,14 +30,13 @@ from stakes.costs.cost import (
     vector_cost,
     with_parameter,
 )
-from stakes.costs.member_weights import case_parts, member_quantiles
+from stakes.costs.member_weights import case_parts, mean_cost, member_quantiles, relative_weights
 from stakes.costs.scalar_costs import cost_of_rows
 from stakes.data.case_table import neighbouring_sets
 from stakes.data.tables.columns import told_labels
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import RECOURSE
 from stakes.frames import Tabular
-from stakes.scores.decision_score import mean_cost
 from stakes.text import count_text
 
 Floats = NDArray[Any]  # of the members' precision, or double
@@ -246,7 +245,7 @@ def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: T
     """The mean cost (n,) of risk-averse actions, without the aversion; None for any other cost."""
     if (risk := risk_of(cost)) is None:
         return None
-    mean = mean_cost(risk.plain_cost, action, samples, weights)
+    mean = mean_cost(risk.plain_cost, action, samples, relative_weights(weights, samples))
     return torch.where(action.isnan().any(-1), torch.nan, mean)
 
 

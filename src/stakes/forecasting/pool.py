@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.evaluation.selection import JudgedCases
-from stakes.models.pool import shared_counts
+from stakes.models.sample_model import member_shares
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def found_pool(
 
 def pooled(forecasts: Sequence[Tensor], shares: Floats, rows: NDArray[np.int64]) -> Tensor:
     """As many members of these cases as each forecast has, of each its share."""
-    counts = shared_counts(forecasts[0].shape[1], shares.tolist())
+    counts = member_shares(forecasts[0].shape[1], shares.tolist())
     pairs = zip(forecasts, counts, strict=True)
     return torch.cat([_thinned(members[rows], count) for members, count in pairs if count], 1)
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -212,14 +212,55 @@ _MEMBERS_ELSEWHERE = 1 << 19
 _MEMBERS_HELD = 1 << 21
 
 
-def member_shares(members: int, models: int) -> list[int]:
-    """How many members each model gives; where they cannot share evenly, the first ones give one more.
+def member_shares(members: int, models: int | Sequence[float]) -> list[int]:
+    """How many members each of so many models gives, or each by its share; the largest remainders are rounded up.
 
-    >>> member_shares(10, 4)
-    [3, 3, 2, 2]
+    >>> member_shares(10, 4), member_shares(10, [0.25, 0.25, 0.5])
+    ([3, 3, 2, 2], [3, 2, 5])
     """
-    share, more = divmod(members, models)
-    return [share + (place < more) for place in range(models)]
+    shares = [1.0] * models if isinstance(models, int) else models
+    due = [members * share / sum(shares) for share in shares]
+    counts = [int(each) for each in due]
+    for place in sorted(range(len(due)), key=lambda place: counts[place] - due[place])[: members - sum(counts)]:
+        counts[place] += 1
+    return counts
+
+
+class PoolModel(nn.Module):
+    """Fitted models of one outcome vector, and what share of the members each gives; it draws, and does not train.
+
+    Args:
+        models: The models, each a `SampleModel`.
+        shares: What share of the members each gives, (K,).
+    """
+
+    def __init__(self, models: Sequence[nn.Module], shares: Sequence[float]) -> None:
+        super().__init__()
+        if len(models) != len(shares) or not shares or min(shares) <= 0:
+            raise ShapeError(f"shares must be {len(models)} numbers above 0, one for each model, got {list(shares)}")
+        self.models = nn.ModuleList(models)
+        self.shares = tuple(shares)
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Nothing: its models are fitted by themselves."""
+
+    @torch.no_grad()
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+    ) -> Tensor:
+        """Members (N, M, D) in physical units."""
+        counts = member_shares(members, self.shares)
+        parts = [
+            cast(Any, model).sample(features, count, generator, share_noise=share_noise)
+            for model, count in zip(self.models, counts, strict=True)
+            if count
+        ]
+        return torch.cat(parts, 1)
 
 
 def pooled_parts(

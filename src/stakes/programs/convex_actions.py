@@ -9,9 +9,16 @@ from torch import Tensor
 
 from stakes.argument_checks import check_finite, known_false, known_on_host, require_count, require_positive
 from stakes.costs.cost import ActionSolution, Parameter, VectorCost, explain_failure, require_bounds, states_convexity
-from stakes.costs.member_weights import ExpectedCost, mean_of_members, slope_and_hessian, slope_of
+from stakes.costs.member_weights import (
+    ExpectedCost,
+    mean_cost,
+    mean_of_members,
+    member_costs,
+    slope_and_hessian,
+    slope_of,
+)
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.programs.part_costs import parameter_parts
+from stakes.programs.part_costs import joined, parameter_parts
 from stakes.programs.scenario_program import BINDS, ScenarioProgram, warn_of_parameters
 
 _TO_THE_LIMIT = 0.99  # of the way to the nearest limit
@@ -238,10 +245,10 @@ class ConvexCost(VectorCost):
     def solve(self, samples: Tensor, weights: Tensor | None, solver: object = None) -> ActionSolution:
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
         solution, hessian, judged = self._searched(within, self._expected(within, weights), members, solver)
-        shares, no = None if weights is None else weights.movedim(-1, 0), torch.zeros_like(judged.solved)
+        no = torch.zeros_like(judged.solved)
         return ActionSolution(
             action=judged.action,
-            expected_cost=mean_of_members(self(judged.action, members.movedim(-2, 0)), shares, 0),
+            expected_cost=mean_cost(self, judged.action, members, weights),
             interior=judged.interior,
             residual=solution.error,
             converged=judged.solved,
@@ -283,7 +290,7 @@ class ConvexCost(VectorCost):
         shares = None if weights is None else weights.movedim(-1, 0).double()
 
         def expected(x: Tensor, y: Tensor) -> Tensor:
-            return mean_of_members(self._member_costs(within.lower + x, y.movedim(-2, 0)), shares, 0)
+            return mean_of_members(member_costs(self, within.lower + x, y.movedim(-2, 0)), shares, 0)
 
         return expected
 
@@ -291,16 +298,6 @@ class ConvexCost(VectorCost):
         if device not in self._within:
             self._within[device] = self._within[torch.device("cpu")].to(device)
         return self._within[device]
-
-    def _member_costs(self, action: Tensor, members: Tensor) -> Tensor:
-        costs, shape = self(action, members), members.shape[:-1]
-        if not isinstance(costs, Tensor) or costs.shape != shape:
-            came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
-            raise ShapeError(
-                f"the function must return a tensor of shape {tuple(shape)} for action {tuple(action.shape)} and "
-                f"outcome {tuple(members.shape)}, got {came}"
-            )
-        return costs
 
 
 class _Judged(NamedTuple):
@@ -329,7 +326,7 @@ class _Within:
         eye = torch.eye(cost.parts, dtype=torch.float64)
         width = most - least
         C = torch.cat([G, eye, -eye])
-        d = torch.cat(_alike(g - least @ G.mT, width, torch.zeros_like(width)), -1)
+        d = joined(g - least @ G.mT, width, torch.zeros_like(width))
         room = (width @ C.abs().mT).clamp(min=1e-300)
         own = LinearLimits(C, d, E, e - least @ E.mT, room)
         start = _middle(own)  # which is refused where equations contradict each other
@@ -434,15 +431,9 @@ def _matrices(limits: Limits | None, parts: int) -> tuple[Tensor, Tensor, Tensor
     return G, g, E, e
 
 
-def _alike(*vectors: Tensor) -> list[Tensor]:
-    """Vectors (..., n), each for all cases that another has."""
-    cases = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
-    return [vector.expand(*cases, vector.shape[-1]) for vector in vectors]
-
-
 def _middle(limits: LinearLimits) -> Tensor:
     """The x (..., A) that is farthest from all limits, which are refused where there is none."""
-    d, e = _alike(limits.d, limits.e)
+    d, e = joined(limits.d, limits.e).split([limits.d.shape[-1], limits.e.shape[-1]], -1)
     C, parts = limits.C, limits.C.shape[1]
     rows = torch.cat([C, C.norm(dim=1, keepdim=True)], 1)
     last = torch.eye(parts + 1, dtype=torch.float64)[-1]

@@ -169,6 +169,12 @@ def parameter_parts(cost: object, name: str, parts: int, device: torch.device | 
     return value.expand(*value.shape[:-1], parts)
 
 
+def joined(*vectors: Tensor) -> Tensor:
+    """Vectors (..., n) concatenated, each repeated for all cases that another has."""
+    cases = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
+    return torch.cat([vector.expand(*cases, vector.shape[-1]) for vector in vectors], -1)
+
+
 def redone(
     allowed: Tensor, alone: tuple[Tensor, ...], solve: Callable[[Tensor | None], tuple[Tensor, ...]]
 ) -> tuple[Tensor, ...]:

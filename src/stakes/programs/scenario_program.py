@@ -4,14 +4,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from stakes.argument_checks import check_finite, check_samples, known_false, known_on_host, shown_numbers
 from stakes.costs.cost import ActionSolution, Cost, VectorCost, part_names, unwrapped
-from stakes.costs.member_weights import counted, mean_of_members, relative_weights
+from stakes.costs.member_weights import broadcasts_to, counted, mean_cost, mean_of_members, relative_weights
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesWarning
 from stakes.programs.interior_point import (
     InteriorPoint,
@@ -426,8 +426,7 @@ class ScenarioProgram:
 
 
 def _require_batch(name: str, batch: torch.Size, cases: torch.Size) -> None:
-    sizes = zip(reversed(batch), reversed(cases), strict=False)
-    if len(batch) > len(cases) or any(size not in (1, wanted) for size, wanted in sizes):
+    if not broadcasts_to(batch, cases):
         raise CostError(f"{name} must broadcast to the cases {tuple(cases)}, got {tuple(batch)} before its own axes")
 
 
@@ -451,12 +450,7 @@ class ProgramCost(VectorCost):
         raise NotImplementedError
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each action, (...), with the best recourse; infinite where there is none.
-
-        Args:
-            action: What was decided, (..., A).
-            outcome: Outcomes (..., D) that broadcast against it.
-        """
+        """The cost of each action, (...), with the best recourse; infinite where there is none."""
         program = self.program(outcome.shape[-1], outcome.device)
         cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + self.fixed_cost(outcome)
         return cost.to(torch.promote_types(action.dtype, outcome.dtype))
@@ -491,10 +485,10 @@ class ProgramCost(VectorCost):
         if known_on_host(solution.solved.all()):
             value = solution.objective.reshape(cases) + mean_of_members(self.fixed_cost(members), shares, 0)
         else:
-            value = mean_of_members(self(action, members), shares, 0)
+            value = mean_cost(self, action, samples.double(), weights)
         return certified(program, action, value, solution, program.is_interior(action, samples, weights))
 
-    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ProgramCost", Tensor, Tensor | float]:
+    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple[Self, Tensor, Tensor | float]:
         """The same decision about members nearer to zero, these members, and how far they were moved, (..., 1)."""
         return self, samples, 0.0
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from stakes.argument_checks import (
     shown_numbers,
 )
 from stakes.costs.cost import ActionSolution, Parameter
-from stakes.costs.member_weights import mean_of_members
+from stakes.costs.member_weights import mean_cost, mean_of_members
 from stakes.errors import CostError
 from stakes.programs.interior_point import InteriorPoint
 from stakes.programs.part_costs import (
@@ -354,8 +354,7 @@ class SeparableCost(ProgramCost):
         else:
             (action, gap, residual), solved = self._proven(samples, weights)
             reasons = _why_unproven(program, samples, weights, solved)
-        members, shares = samples.double().movedim(-2, 0), None if weights is None else weights.movedim(-1, 0)
-        value = mean_of_members(self(action, members), shares, 0)
+        value = mean_cost(self, action, samples.double(), weights)
         interior = program.is_interior(action, samples, weights)
         curvature = program.least_curvature.expand(value.shape)
         return ActionSolution(action, value, interior, residual, solved, curvature, solved, gap, *reasons)
@@ -382,10 +381,6 @@ class SeparableCost(ProgramCost):
 
         action, *proof = redone(near.allowed(free.action, samples.shape[:-2]), alone, solve)
         return [action.reshape(_of_cases(samples)) + middle, *(each.reshape(samples.shape[:-2]) for each in proof)]
-
-    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["SeparableCost", Tensor, Tensor | float]:
-        """The same decision about members nearer to zero, these members, and how far they were moved, (..., 1)."""
-        return self, samples, 0.0
 
 
 def _why_unproven(
@@ -453,18 +448,12 @@ class ScheduleCost(SeparableCost):
         _require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each schedule, (...).
-
-        Args:
-            action: Schedules (..., T).
-            outcome: Outcomes (..., T) that broadcast against them.
-        """
         return _imbalance(self.short, self.long, action, outcome, self.quadratic)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
         return ((0.5 * self.quadratic * outcome - self.long) * outcome).sum(-1)
 
-    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ScheduleCost", Tensor, Tensor]:
+    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple[Self, Tensor, Tensor | float]:
         """The same decision about members around zero, these members, and how far they were moved, (..., 1).
 
         A solver that squares numbers far from zero would lose the digits in which they differ.
@@ -480,11 +469,11 @@ class ScheduleCost(SeparableCost):
             action = self.free_action(samples, weights)
             return ExactAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
-        free = costs.best()
+        free, ramps = costs.best(), _of_case(self, "ramp", cases, samples.device)
 
         def ramped(places: Tensor | None) -> tuple[Tensor, ...]:
             rows = slice(None) if places is None else places
-            best, *proof = ramped_action(costs.rows(rows), free.action[rows], self._ramps(cases, samples.device)[rows])
+            best, *proof = ramped_action(costs.rows(rows), free.action[rows], ramps[rows])
             return *best, *proof
 
         nothing = torch.zeros_like(free.action[:, 0])
@@ -495,11 +484,7 @@ class ScheduleCost(SeparableCost):
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
         if self.ramp is None:
             return torch.ones_like(action[:, 0], dtype=torch.bool)
-        return (action.diff(dim=-1).abs() <= self._ramps(cases, action.device)).all(-1)
-
-    def _ramps(self, cases: torch.Size, device: torch.device) -> Tensor:
-        """The ramp of each case, (B, 1)."""
-        return parameter_parts(self, "ramp", 1, device).expand(*cases, 1).reshape(-1, 1)
+        return (action.diff(dim=-1).abs() <= _of_case(self, "ramp", cases, action.device)).all(-1)
 
     @property
     def depends_on_order(self) -> bool:
@@ -557,12 +542,6 @@ class AllocationCost(SeparableCost):
         return self.budget
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each allocation, (...).
-
-        Args:
-            action: Allocations (..., D).
-            outcome: Outcomes (..., D) that broadcast against them.
-        """
         return _imbalance(self.short, self.long, action, outcome)
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
@@ -575,21 +554,18 @@ class AllocationCost(SeparableCost):
     def exact_action(self, samples: Tensor, weights: Tensor | None = None) -> ExactAction:
         costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
         free, (members, shares) = costs.best(), _in_one_axis(samples, weights)
+        budgets = _of_case(self, "budget", cases, samples.device)
 
         def budgeted(places: Tensor | None) -> ExactAction:
             rows = slice(None) if places is None else places
-            return budgeted_action(costs.rows(rows), members[rows], self._budgets(cases, samples.device)[rows])
+            return budgeted_action(costs.rows(rows), members[rows], budgets[rows])
 
         alone, nothing = costs.with_gradient(free, members, shares), torch.zeros_like(free.action[:, 0])
         action, gap, residual = redone(self.allowed(free.action, cases), (alone, nothing, nothing), budgeted)
         return ExactAction(action.reshape(_of_cases(samples)), gap.reshape(cases), residual.reshape(cases))
 
     def allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
-        return (action.sum(-1, keepdim=True) <= self._budgets(cases, action.device))[:, 0]
-
-    def _budgets(self, cases: torch.Size, device: torch.device) -> Tensor:
-        """The budget of each case, (B, 1)."""
-        return parameter_parts(self, "budget", 1, device).expand(*cases, 1).reshape(-1, 1)
+        return (action.sum(-1, keepdim=True) <= _of_case(self, "budget", cases, action.device))[:, 0]
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
         return (("budget", "all"),)
@@ -598,6 +574,11 @@ class AllocationCost(SeparableCost):
         """The decision as a scenario program; that no share exceeds the budget follows from their sum."""
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=parameter_parts(self, "budget", 1, device))
+
+
+def _of_case(cost: SeparableCost, name: str, cases: torch.Size, device: torch.device) -> Tensor:
+    """A parameter that is one number per case, (B, 1)."""
+    return parameter_parts(cost, name, 1, device).expand(*cases, 1).reshape(-1, 1)
 
 
 def _imbalance(

@@ -12,7 +12,7 @@ from torch import Tensor
 from stakes.argument_checks import known_false, require_finite, require_positive, shown_numbers
 from stakes.costs.cost import Parameter
 from stakes.errors import CostError
-from stakes.programs.part_costs import parameter_parts, take_lists
+from stakes.programs.part_costs import joined, parameter_parts, take_lists
 from stakes.programs.recourse import RIDGE, MemberBlocks, Recourse
 from stakes.programs.scenario_program import ProgramCost, ScenarioProgram
 from stakes.programs.schedules import require_not_negative
@@ -289,8 +289,8 @@ class StorageCost(ProgramCost):
             T=torch.cat([-eye, *[nothing] * 4]),
             W=torch.cat([torch.cat(row, 1) for row in blocks]),
             h_y=torch.cat([-eye, *[nothing] * 4]),
-            h=_joined(torch.zeros_like(eye[0]), -start, start - energy, -power, -power),
-            q=_joined(-long, long, short + long),
+            h=joined(torch.zeros_like(eye[0]), -start, start - energy, -power, -power),
+            q=joined(-long, long, short + long),
             p=-(price + long),
             lower=torch.zeros_like(eye[0]),
         )
@@ -343,12 +343,6 @@ class ArbitrageCost(ProgramCost):
         return torch.cat([power, power], -1) if isinstance(power, Tensor) and power.shape[-1:].numel() > 1 else power
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each schedule, (...).
-
-        Args:
-            action: What is charged and discharged, (..., 2 T).
-            outcome: Prices (..., T) that broadcast against it.
-        """
         charged, discharged = action.split(outcome.shape[-1], -1)
         return (outcome * (charged - discharged)).sum(-1) + 0.5 * self.quadratic * (action**2).sum(-1)
 
@@ -377,9 +371,9 @@ class ArbitrageCost(ProgramCost):
             p_y=both,
             P=self.quadratic * torch.eye(2 * outcomes, dtype=torch.float64, device=device),
             G=torch.cat([held, -held]),
-            g=_joined(energy, torch.zeros_like(eye[0])),
+            g=joined(energy, torch.zeros_like(eye[0])),
             lower=both.new_zeros(2 * outcomes),
-            upper=_joined(power, power),
+            upper=joined(power, power),
         )
 
 
@@ -390,12 +384,6 @@ class _BatteryProgram(ScenarioProgram):
     def recourse(self) -> BatteryRecourse:
         """Q, W and T."""
         return BatteryRecourse(self.T.new_zeros(self.W.shape[-1]), self.W, self.T)
-
-
-def _joined(*vectors: Tensor) -> Tensor:
-    """Vectors (..., n) after each other, each for all cases that another has."""
-    cases = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
-    return torch.cat([vector.expand(*cases, vector.shape[-1]) for vector in vectors], -1)
 
 
 def _require_battery(cost: Any) -> None:

@@ -23,7 +23,7 @@ from stakes.costs.cost import (
 )
 from stakes.costs.member_weights import (
     case_parts,
-    mean_of_members,
+    mean_cost,
     refuse_weights,
     relative_weights,
     slope_and_curvature,
@@ -80,7 +80,8 @@ def realised_cost(
             f"the cost must return one number a case, shape {tuple(members.shape[:-2])}, got {tuple(paid.shape)}"
         )
     if expected and not certify:
-        expected_cost = mean_cost(cost, action, members, weights)
+        with torch.no_grad():
+            expected_cost = mean_cost(cost, action, members, relative_weights(weights, members))
     return RealisedCost(action, paid, expected_cost, certificate=certificate)
 
 
@@ -117,16 +118,6 @@ def realised_costs(
 def foresight_costs(cost: Cost, outcome: Tensor, parameter: Tensor | None = None) -> Tensor:
     """What the best action for each outcome (N, D), known beforehand, costs, (N,)."""
     return realised_costs(cost, outcome[..., None, :], outcome, parameter=parameter).cost
-
-
-@torch.no_grad()
-def mean_cost(
-    cost: Callable[[Tensor, Tensor], Tensor], action: Tensor, members: Tensor, weights: Tensor | None = None
-) -> Tensor:
-    """What actions (..., A) cost on average over members (..., M, D), (...)."""
-    relative = relative_weights(weights, members)
-    shares = None if relative is None else relative.movedim(-1, 0)
-    return mean_of_members(cost(action, members.movedim(-2, 0)), shares, 0)
 
 
 def member_influence(cost: Cost, members: Tensor, outcome: Tensor) -> Tensor:

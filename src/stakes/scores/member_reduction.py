@@ -10,7 +10,7 @@ from torch import Tensor
 from stakes.actions.solve import solve_action
 from stakes.argument_checks import check_finite, check_samples, require_count
 from stakes.costs.cost import ActionSolution, Cost
-from stakes.costs.member_weights import mean_of_members, relative_weights
+from stakes.costs.member_weights import mean_cost, mean_of_members, relative_weights
 from stakes.errors import ShapeError
 from stakes.models.support_points import energy_distance, nearest_members, support_points, support_weights
 
@@ -120,7 +120,8 @@ def _decided(
     cost: Cost, samples: Tensor, shares: Tensor | None, reduced: ReducedMembers, full: ActionSolution
 ) -> ReducedMembers:
     few = solve_action(cost, reduced.members, weights=reduced.weights)
-    paid, least = (_expected(cost, action, samples, shares) for action in (few.action, full.action))
+    exact = None if shares is None else shares.double()
+    paid, least = (mean_cost(cost, each.double(), samples.double(), exact) for each in (few.action, full.action))
     return ReducedMembers(
         reduced.members,
         reduced.weights,
@@ -131,12 +132,6 @@ def _decided(
         gap=torch.where(full.certified, (paid - least).clamp(min=0), paid - least),  # but for rounding
         certified=full.certified & paid.isfinite(),
     )
-
-
-def _expected(cost: Cost, action: Tensor, samples: Tensor, shares: Tensor | None) -> Tensor:
-    """The expected cost (...) of actions under members, summed in double precision."""
-    each = cost(action.double(), samples.double().movedim(-2, 0))
-    return mean_of_members(each, None if shares is None else shares.double().movedim(-1, 0), 0)
 
 
 def _beside_traits(samples: Tensor, traits: Tensor, count: int, shares: Tensor | None) -> tuple[Tensor, Tensor]:

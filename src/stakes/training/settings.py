@@ -20,8 +20,8 @@ from stakes.errors import SettingError
 from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction, require_chain
 from stakes.models.implicit import ImplicitModel
 from stakes.models.linear import LinearModel
-from stakes.models.pool import PoolModel
 from stakes.models.residual_model import ResidualModel
+from stakes.models.sample_model import PoolModel
 from stakes.scores.scoring_rules import score_weights
 
 Companion = Literal["decision", "crps_of_total", "variogram", "tail_crps"]
