@@ -85,9 +85,7 @@ def test_minima_between_the_actions_of_a_coarse_scan_are_found() -> None:
 def test_a_word_about_convexity() -> None:
     _, output, _ = called("check-cost", "--cost", "costs.py:smooth:lower=0,upper=2,convex=yes")
     assert "The action is proven to be the best in 100.0%: the cost is convex in it." in output
-    assert "stated to be convex" in complaint(
-        "check-cost", "--cost", "costs.py:saturating:lower=0,upper=100,convex=yes"
-    )
+    assert "convex=True" in complaint("check-cost", "--cost", "costs.py:saturating:lower=0,upper=100,convex=yes")
     assert "convex must be yes or no, got 1.0" in complaint(
         "check-cost", "--cost", "costs.py:flat:lower=0,upper=1,convex=1"
     )
@@ -160,7 +158,7 @@ def test_a_decision_with_many_parts() -> None:
     assert [limit["kind"] for limit in found["limits"]] == ["ramp", "lower"]
     assert "no curve shows what it costs" in complaint("check-cost", *HOURS, schedule, "--plot", "x.svg")
     assert "needs --members, or a table with --target" in complaint("check-cost", "--cost", schedule)
-    assert "one for each of 3 outcomes, got 2" in complaint("check-cost", *HOURS, "schedule:short=4/5,long=1")
+    assert "one per outcome (3), got 2" in complaint("check-cost", *HOURS, "schedule:short=4/5,long=1")
 
 
 def test_a_cost_that_is_averse_to_risk() -> None:
@@ -180,7 +178,7 @@ def test_a_program_of_ones_own() -> None:
     Path("own.toml").write_text(trade)
     code, output, _ = called("check-cost", *HOURS, "own.toml")
     assert code == 0
-    assert "Fit for training: NO. The best action moves with no member" in output
+    assert "Fit for training: NO. The best action does not depend on the members" in output
     assert "\n  decide bought: one for each outcome, -1 to 1, at outcome\n  limit even: sum(bought) = 0\n" in output
     Path("own.toml").write_text(trade.replace("sum(bought)", "sum(bougt)"))
     said = complaint("check-cost", *HOURS, "own.toml")

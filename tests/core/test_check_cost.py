@@ -132,14 +132,6 @@ def test_a_false_word_about_convexity_is_refused() -> None:
     refuses(CostError, "convex=True", check_cost, hilly, members)
 
 
-def test_what_is_certified() -> None:
-    members = torch.rand(50, 20, 1, generator=torch.Generator().manual_seed(0))
-    for convex in (False, True):
-        check = check_cost(cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0, convex), members)
-        assert (check.certified, check.missed, check.flagged) == (float(convex), 0, 0)
-        assert check.fit_for_training
-
-
 def test_wrong_formula_is_unfit() -> None:
     class Wrong(ImbalanceCost):
         def best_action(self, samples: Tensor) -> Tensor:

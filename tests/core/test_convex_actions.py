@@ -164,7 +164,7 @@ def test_without_the_word_nothing_is_certified() -> None:
     assert solution.gap is not None
     assert bool(solution.gap.isnan().all())
     assert not bool(solution.certified.any())
-    refuses(CostError, "stated to be convex in the action, but", solve_action, replace(cost, convex=True), samples)
+    refuses(CostError, "convex=True", solve_action, replace(cost, convex=True), samples)
 
 
 def test_without_the_word_a_minimum_has_its_gradient() -> None:
@@ -197,63 +197,40 @@ def test_far_from_zero() -> None:
 
 
 BUDGET = torch.ones(1, PARTS)
-WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "empty": (
-        lambda: cost_function(SQUARES, -2.0, 2.0, limits=(BUDGET, torch.tensor([-9.0]))),
-        CostError,
-        "leave room between the bounds",
-    ),
-    "edge": (
-        lambda: cost_function(SQUARES, -2.0, 2.0, limits=(BUDGET, torch.tensor([-6.0]))),
-        CostError,
-        "leave room between the bounds",
-    ),
-    "no pair": (lambda: cost_function(SQUARES, -2.0, 2.0, limits=BUDGET), CostError, r"\(G, g\)"),  # type: ignore[arg-type]
-    "three": (
-        lambda: cost_function(SQUARES, -2.0, 2.0, limits=(BUDGET, BUDGET[0, :1], BUDGET)),  # type: ignore[arg-type]
-        CostError,
-        r"\(G, g, E, e\)",
-    ),
-    "length": (
-        lambda: cost_function(SQUARES, -2.0, 2.0, limits=(BUDGET, torch.zeros(2))),
-        ShapeError,
-        r"G and g of limits must have the shapes \(K, 3\) and \(..., K\), got \(1, 3\) and \(2,\)",
-    ),
-    "columns": (
-        lambda: cost_function(SQUARES, -2.0, 2.0, limits=(BUDGET, torch.ones(1)), parts=4),
-        ShapeError,
-        r"\(K, 4\)",
-    ),
-    "one part": (lambda: cost_function(SQUARES, -2.0, 2.0, parts=1), SettingError, "parts"),
-    "bounds": (lambda: cost_function(SQUARES, 2.0, -2.0, parts=3), CostError, "lower must be below upper"),
-    "bounds' length": (lambda: cost_function(SQUARES, torch.zeros(2), 2.0, parts=3), ShapeError, "lower"),
-    "function": (lambda: cost_function(None, -2.0, 2.0, parts=3), CostError, "callable"),  # type: ignore[arg-type]
-    "shape": (
-        lambda: optimal_action(cost_function(lambda a, y: (a - y) ** 2, -2.0, 2.0, parts=3), members(2, 5)),
-        ShapeError,
-        r"must return a tensor of shape \(5, 2\)",
-    ),
-    "parts and outcomes": (
-        lambda: optimal_action(cost_function(SQUARES, -2.0, 2.0, parts=4), members(2, 5)),
-        ShapeError,
-        r"fails for an action of 4 parts and 3 outcomes, action \(2, 4\) and outcome \(5, 2, 3\): ",
-    ),
-    "cases": (
-        lambda: optimal_action(cost_function(SQUARES, torch.zeros(3, 1), 2.0, parts=3), members(2, 5)),
-        CostError,
-        r"broadcast to the cases \(2,\)",
-    ),
-    "solver": (
-        lambda: optimal_action(cost_function(SQUARES, 0.0, 2.0, parts=3), members(2, 5), InteriorPoint()),
+WRONG: list[tuple[type[Exception], str, dict[str, Any]]] = [
+    (CostError, "limits", {"limits": (BUDGET, torch.tensor([-9.0]))}),  # without any room
+    (CostError, "limits", {"limits": (BUDGET, torch.tensor([-6.0]))}),  # at an edge alone
+    (CostError, "limits", {"limits": BUDGET, "parts": None}),
+    (CostError, "limits", {"limits": (BUDGET, BUDGET[0, :1], BUDGET)}),
+    (ShapeError, "limits", {"limits": (BUDGET, torch.zeros(2))}),
+    (ShapeError, "limits", {"limits": (BUDGET, torch.ones(1)), "parts": 4}),
+    (SettingError, "parts", {"parts": 1}),
+    (CostError, "lower", {"lower": 2.0, "upper": -2.0}),
+    (ShapeError, "lower", {"lower": torch.zeros(2)}),
+    (CostError, "function", {"function": None}),
+]
+
+
+@pytest.mark.parametrize(("error", "said", "changed"), WRONG)
+def test_what_makes_no_cost_is_named(error: type[Exception], said: str, changed: dict[str, Any]) -> None:
+    refuses(error, said, cost_function, **{"function": SQUARES, "lower": -2.0, "upper": 2.0, "parts": 3} | changed)
+
+
+def test_costs_that_do_not_fit_their_members_or_solver() -> None:
+    samples = members(2, 5)
+    by_part = cost_function(lambda a, y: (a - y) ** 2, -2.0, 2.0, parts=3)
+    refuses(ShapeError, r"\(5, 2\)", optimal_action, by_part, samples)
+    too_many = cost_function(SQUARES, -2.0, 2.0, parts=4)
+    refuses(ShapeError, "4 parts and 3 outcomes", optimal_action, too_many, samples)
+    refuses(CostError, r"\(2,\)", optimal_action, cost_function(SQUARES, torch.zeros(3, 1), 2.0, parts=3), samples)
+    refuses(
         SettingError,
         "BarrierNewton",
-    ),
-}
-
-
-@pytest.mark.parametrize(("make", "error", "said"), WRONG.values(), ids=WRONG)
-def test_what_is_refused(make: Callable[[], object], error: type[Exception], said: str) -> None:
-    refuses(error, said, make)
+        optimal_action,
+        cost_function(SQUARES, 0.0, 2.0, parts=3),
+        samples,
+        InteriorPoint(),
+    )
 
 
 BOX = torch.cat([torch.eye(2), -torch.eye(2)]).double()

@@ -115,7 +115,7 @@ def test_the_mean_charge_is_the_mean_of_the_worst(cost: CVaRCost) -> None:
 
 def test_a_tail_of_few_members_is_warned_of_and_known_outcomes_are_not() -> None:
     samples = members(NUMBER, 2, 20)
-    with pytest.warns(StakesWarning, match=r"holds 2 of 20 members: take at least 50"):
+    with pytest.warns(StakesWarning, match=r"2 of 20 members: .* 50"):
         solve_action(CVaRCost(ShortfallCost(5.0), 0.9), samples)
     assert bool(solve_action(CVaRCost(ShortfallCost(5.0), 0.9), samples[:, :1]).certified.all())
 
@@ -144,7 +144,7 @@ def test_plain_cost_and_its_signed_gap_stand_beside_the_charge(cost: CVaRCost) -
         ({"level": torch.tensor(0.5)}, "level"),
         ({"mix": 0.0}, "mix "),
         ({"cost": cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)}, "convex=True"),
-        ({"cost": SCHEDULE}, "linear recourse"),
+        ({"cost": SCHEDULE}, "CVaRCost"),
         ({"cost": 5.0}, "cost"),
     ],
 )
@@ -153,10 +153,9 @@ def test_wrong_parameters(wrong: dict[str, Any], said: str) -> None:
 
 
 def test_wrong_solvers_and_actions() -> None:
-    with pytest.raises(SettingError, match="must be an InteriorPoint"):
-        optimal_action(SCHEDULE, members(SCHEDULE, 2, 13), NewtonBisection())
-    refuses(SettingError, "such as NewtonBisection", optimal_action, NUMBER, members(NUMBER, 2, 13), InteriorPoint())
-    refuses(ShapeError, "an action and its threshold", NUMBER, torch.zeros(2, 1), torch.zeros(2, 1))
+    refuses(SettingError, "InteriorPoint", optimal_action, SCHEDULE, members(SCHEDULE, 2, 13), NewtonBisection())
+    refuses(SettingError, "NewtonBisection", optimal_action, NUMBER, members(NUMBER, 2, 13), InteriorPoint())
+    refuses(ShapeError, "action", NUMBER, torch.zeros(2, 1), torch.zeros(2, 1))
 
 
 def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None:

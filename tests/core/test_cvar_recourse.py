@@ -201,7 +201,7 @@ def test_gradient_where_prices_depend_on_the_outcome(priced_by_the_outcome: Scen
 
 def test_a_curved_recourse_is_refused() -> None:
     program = ScenarioProgram(torch.eye(2), torch.ones(2), torch.eye(2), torch.ones(2), Q=torch.ones(2))
-    refuses(CostError, "linear costs", CVaRProgram(program, 0.5, 1.0).solve, members(1, 4, 2), torch.zeros(1, 4))
+    refuses(CostError, "linear recourse", CVaRProgram(program, 0.5, 1.0).solve, members(1, 4, 2), torch.zeros(1, 4))
 
 
 @pytest.mark.parametrize("name", ["schedule", "curved", "arbitrage", "storage"])

@@ -90,20 +90,6 @@ def test_equal_weights_are_none(name: str) -> None:
             assert torch.equal(weighted.certified, plain.certified)
 
 
-@pytest.mark.parametrize("name", COSTS)
-def test_no_action_of_a_grid_is_cheaper(name: str) -> None:
-    cost, samples = COSTS[name], drawn(10, 6, sites(name), seed=1)
-    weights = torch.rand(10, 6, dtype=DOUBLE, generator=torch.Generator().manual_seed(2)) ** 3
-    solution = stakes.solve_action(cost, samples, weights=weights)
-    shares = (weights / weights.sum(-1, keepdim=True)).T
-    grid = torch.linspace(float(cost.lower), float(cost.upper), 1001, dtype=DOUBLE)
-    costs = torch.stack([(shares * cost(action.expand(10, 1), samples.movedim(-2, 0))).sum(0) for action in grid])
-    own = (shares * cost(solution.action, samples.movedim(-2, 0))).sum(0)
-    torch.testing.assert_close(solution.expected_cost, own)
-    assert (own <= costs.amin(0) + 1e-9).all()
-    assert solution.certified.all() == (name != "own_not_convex")
-
-
 @pytest.mark.parametrize("name", [name for name in COSTS if name != "own_not_convex"])
 @pytest.mark.parametrize("members", [3, 300])
 def test_certificates_hold_and_are_given_in_single_precision(name: str, members: int) -> None:
@@ -119,30 +105,26 @@ def test_certificates_hold_and_are_given_in_single_precision(name: str, members:
     assert (paid - exact.expected_cost <= 1e-5 * scale).all()
 
 
-def test_a_wrong_action_of_weighted_members_gets_no_certificate() -> None:
-    class Unweighted(stakes.ImbalanceCost):
-        def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-            return super().best_action(samples)
+def test_formulas_that_know_no_weights() -> None:
+    """One without the argument is passed over; one that takes and forgets it gets no certificate."""
 
-    samples = torch.tensor([[1.0], [2.0], [9.0]])
-    cost = Unweighted(1.0, 1.0, 0.0, 10.0)
-    assert stakes.solve_action(cost, samples).certified
-    assert not stakes.solve_action(cost, samples, weights=torch.tensor([0.1, 0.1, 0.8])).certified
-
-
-def test_a_formula_that_knows_no_weights_is_passed_over() -> None:
     class Plain(stakes.ImbalanceCost):
         def best_action(self, samples: Tensor) -> Tensor:  # type: ignore[override]
             return super().best_action(samples)
 
+    class Forgetful(stakes.ImbalanceCost):
+        def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+            return super().best_action(samples)
+
     samples, weights = drawn(5, 4, 1), whole(5, 4)
-    own, ours = (kind(5.0, 1.0, 0.0, 40.0) for kind in (Plain, stakes.ImbalanceCost))
-    torch.testing.assert_close(
-        stakes.solve_action(own, samples, weights=weights).action,
-        stakes.solve_action(ours, samples, weights=weights).action,
-        rtol=1e-5,
-        atol=1e-5,
+    plain, ours = (
+        stakes.solve_action(kind(5.0, 1.0, 0.0, 40.0), samples, weights=weights)
+        for kind in (Plain, stakes.ImbalanceCost)
     )
+    torch.testing.assert_close(plain.action, ours.action, rtol=1e-5, atol=1e-5)
+    cost, samples = Forgetful(1.0, 1.0, 0.0, 10.0), torch.tensor([[1.0], [2.0], [9.0]])
+    assert stakes.solve_action(cost, samples).certified
+    assert not stakes.solve_action(cost, samples, weights=torch.tensor([0.1, 0.1, 0.8])).certified
 
 
 @pytest.mark.parametrize("name", [name for name in COSTS if name != "newsvendor"])
@@ -220,43 +202,38 @@ def test_weights_in_inference_mode() -> None:
         assert stakes.solve_action(COSTS["own"], samples, weights=shared).certified.all()
 
 
-REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
-    "a list": ([1.0, 2.0, 3.0], ShapeError, "weights must be a torch.Tensor of shape"),
-    "too few": (torch.ones(2), ShapeError, r"broadcast to \(4, 3\), got \(2,\)"),
-    "one for all": (torch.ones(4, 1), ShapeError, r"got \(4, 1\)"),
-    "no axis": (torch.tensor(1.0), ShapeError, r"got \(\)"),
-    "too many axes": (torch.ones(1, 4, 3), ShapeError, r"got \(1, 4, 3\)"),
-    "other cases": (torch.ones(5, 3), ShapeError, r"got \(5, 3\)"),
-    "negative": (torch.tensor([1.0, -0.1, 1.0]), SettingError, "weights must not be negative"),
-    "nothing": (torch.zeros(3), SettingError, "not all zero"),
-    "NaN": (torch.tensor([1.0, torch.nan, 1.0]), NonFiniteError, "weights must be finite"),
-}
+REFUSED: list[tuple[Any, type[Exception]]] = [
+    ([1.0, 2.0, 3.0], ShapeError),
+    (torch.ones(2), ShapeError),
+    (torch.ones(4, 1), ShapeError),
+    (torch.tensor(1.0), ShapeError),
+    (torch.ones(1, 4, 3), ShapeError),
+    (torch.ones(5, 3), ShapeError),
+    (torch.tensor([1.0, -0.1, 1.0]), SettingError),
+    (torch.zeros(3), SettingError),
+    (torch.tensor([1.0, torch.nan, 1.0]), NonFiniteError),
+]
 
 
-@pytest.mark.parametrize(("weights", "error", "message"), REFUSED.values(), ids=REFUSED)
-def test_weights_that_are_none_are_refused(weights: Any, error: type[Exception], message: str) -> None:
+@pytest.mark.parametrize(("weights", "error"), REFUSED)
+def test_weights_that_are_none_are_refused(weights: Any, error: type[Exception]) -> None:
     samples, outcome = drawn(4, 3, 1), drawn(4, 1)
-    for use in (
-        lambda: stakes.solve_action(COSTS["newsvendor"], samples, weights=weights),
-        lambda: stakes.optimal_action(COSTS["own"], samples, weights=weights),
-        lambda: stakes.energy_score(samples, outcome, "biased", weights=weights),
-        lambda: stakes.ShortfallCost(1.0).best_action(samples, weights),
-    ):
-        refuses(error, message, use)
+    refuses(error, "^weights ", stakes.solve_action, COSTS["newsvendor"], samples, weights=weights)
+    refuses(error, "^weights ", stakes.optimal_action, COSTS["own"], samples, weights=weights)
+    refuses(error, "^weights ", stakes.energy_score, samples, outcome, "biased", weights=weights)
+    refuses(error, "^weights ", stakes.ShortfallCost(1.0).best_action, samples, weights)
 
 
-@pytest.mark.parametrize("estimator", ["fair", "almost_fair"])
-def test_estimators_that_count_members_refuse_weights(estimator: Any) -> None:
-    total = stakes.TotalCRPS(stakes.ShortfallCost(5.0), estimator)
-    for score in (stakes.EnergyScore(estimator), stakes.PointwiseCRPS(estimator), total):
-        with pytest.raises(SettingError, match=f'must be "biased" where members have weights: "{estimator}"'):
-            score(drawn(4, 3, 1), drawn(4, 1), weights=torch.ones(3))
-
-
-def test_the_debiased_decision_score_refuses_weights() -> None:
-    score = stakes.DecisionScore(stakes.ShortfallCost(5.0), "debiased")
-    with pytest.raises(SettingError, match='must be "plain" where members have weights: "debiased"'):
-        score(drawn(4, 4, 1), drawn(4, 1), weights=torch.ones(4))
+@pytest.mark.parametrize(
+    "score",
+    [
+        *(rule(name) for rule in (stakes.EnergyScore, stakes.PointwiseCRPS) for name in ("fair", "almost_fair")),
+        stakes.TotalCRPS(stakes.ShortfallCost(5.0)),
+        stakes.DecisionScore(stakes.ShortfallCost(5.0), "debiased"),
+    ],
+)
+def test_estimators_that_count_members_refuse_weights(score: Any) -> None:
+    refuses(SettingError, "^estimator ", score, drawn(4, 4, 1), drawn(4, 1), weights=torch.ones(4))
 
 
 LAYOUTS = {"cases first": torch.rand(400, 50), "members first": torch.rand(50, 400).T}
@@ -311,15 +288,10 @@ def test_ranks_of_neighbouring_floats_and_ties(values: list[float]) -> None:
     assert torch.equal(rank_balance(members).double(), balance_by_pairs(exact))
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_order_and_ranks_under_vmap(axis: int) -> None:
-    values = torch.randn(5, 6, 200)
-    for function in (sort_members, rank_balance):
-        moved = torch.func.vmap(function, in_dims=axis)(values.movedim(0, axis))
+@pytest.mark.parametrize("function", [sort_members, rank_balance])
+def test_order_and_ranks_under_vmap_and_without_gradient(function: Callable[[Tensor], Tensor]) -> None:
+    values = torch.randn(5, 6, 200, requires_grad=True)
+    assert not function(values).requires_grad
+    for axis in range(3):
+        moved = torch.func.vmap(function, in_dims=axis)(values.detach().movedim(0, axis))
         assert torch.equal(moved, function(values))
-
-
-def test_neither_has_a_gradient() -> None:
-    values = torch.randn(3, 5, requires_grad=True)
-    assert not sort_members(values).requires_grad
-    assert not rank_balance(values).requires_grad

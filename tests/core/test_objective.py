@@ -72,7 +72,7 @@ def test_weight_zero_does_not_solve_the_action(weight: float) -> None:
 
 def test_weight_one_warns_and_counts_the_decision_alone() -> None:
     samples, outcome = data(8)
-    with pytest.warns(UserWarning, match="decision_weight 1 leaves the forecast without a strictly proper score"):
+    with pytest.warns(UserWarning, match="decision_weight"):
         alone = objective(1.0)
     terms = alone.from_samples(samples, outcome)
     torch.testing.assert_close(terms.total, DecisionScore(COST)(samples, outcome))
@@ -80,15 +80,20 @@ def test_weight_one_warns_and_counts_the_decision_alone() -> None:
         objective(torch.tensor([0.0, 1.0]))
 
 
-@pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan, math.inf, torch.tensor([0.5, -0.1]), torch.tensor(math.nan)])
-def test_weight_out_of_range_is_named(weight: Any) -> None:
-    refuses(SettingError, "decision_weight", objective, weight)
+SETTINGS = {
+    "decision_weight": (-0.1, 1.1, math.nan, math.inf, torch.tensor([0.5, -0.1]), torch.tensor(math.nan)),
+    "score_scale": (0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, 0.0])),
+    "decision_scale": (0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, 0.0])),
+}
 
 
-@pytest.mark.parametrize("name", ["score_scale", "decision_scale"])
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, 0.0])])
-def test_bad_scale_is_named(name: str, scale: Any) -> None:
-    refuses(SettingError, f"{name} must be positive and finite", objective, 0.5, **{name: scale})
+@pytest.mark.parametrize("name", SETTINGS)
+def test_bad_settings_are_named(name: str) -> None:
+    right: dict[str, Any] = {"weight": 0.5} if name != "decision_weight" else {}
+    for wrong in SETTINGS[name]:
+        refuses(SettingError, f"^{name} ", objective, **right, **{name.replace("decision_weight", "weight"): wrong})
+    broadcast = objective(**right, **{name.replace("decision_weight", "weight"): torch.full((4, 1), 0.5)})
+    refuses(ShapeError, name.split("_")[-1], broadcast.from_samples, *data(4))
 
 
 def test_tensor_weight_of_a_stack_equals_single_models() -> None:
@@ -98,6 +103,8 @@ def test_tensor_weight_of_a_stack_equals_single_models() -> None:
     for row, (weight, scale) in enumerate(zip(weights.flatten().tolist(), scales.flatten().tolist(), strict=True)):
         single = objective(weight, score_scale=scale, decision_scale=2 * scale)
         torch.testing.assert_close(total[row], single.from_samples(samples[row], outcome[row]).total)
+    stacked = torch.func.vmap(lambda weight: objective(weight).from_samples(samples, outcome).total)(weights[:, 0])
+    torch.testing.assert_close(stacked[1], objective(0.4).from_samples(samples, outcome).total)
 
 
 def test_draw_keeps_both_spaces_and_the_term_weight() -> None:
@@ -133,12 +140,25 @@ def test_masked_cases_count_nothing() -> None:
     assert (gradient[~known] == 0).all()
 
 
-def test_nan_outcome_without_mask_raises() -> None:
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"mask": torch.ones(6)}, "mask"),
+        ({"mask": torch.zeros(6, dtype=torch.bool)}, "mask"),
+        ({"mask": torch.ones(6, 1, dtype=torch.bool)}, "mask"),
+        ({"mask": [True] * 6}, "mask"),
+        ({"case_weight": torch.tensor([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])}, "case_weight"),
+        ({"case_weight": torch.tensor([1.0, math.nan, 1.0, 1.0, 1.0, 1.0])}, "case_weight"),
+        ({"case_weight": torch.ones(6, 1)}, "case_weight"),
+        ({"member_dim": 7}, "member_dim"),
+        ({"outcome": torch.full((6, 1), math.nan)}, "outcome"),
+        ({"outcome": torch.full((6, 1), math.nan), "mask": torch.ones(6, dtype=torch.bool)}, "outcome"),
+        ({"outcome": torch.ones(1, 1), "mask": torch.ones(6, dtype=torch.bool)}, "outcome"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], name: str) -> None:
     samples, outcome = data(6)
-    outcome[2] = math.nan
-    refuses(NonFiniteError, "outcome", objective(0.3).from_samples, samples, outcome)
-    with pytest.raises(NonFiniteError, match="outcome"):
-        objective(0.3).from_samples(samples, outcome, mask=torch.ones(6, dtype=torch.bool))
+    refuses(StakesError, name, objective(0.3).from_samples, samples, **{"outcome": outcome, **options})
 
 
 def test_case_weights_weigh_the_mean() -> None:
@@ -149,13 +169,6 @@ def test_case_weights_weigh_the_mean() -> None:
     known = torch.tensor([True, True, True, False, True, True])
     both = objective(0.3).from_samples(samples, outcome, case_weight=weight, mask=known)
     torch.testing.assert_close(both.mean().total, (terms.total * weight * known).sum() / 12)
-
-
-@pytest.mark.parametrize("name", ["mask", "case_weight"])
-def test_mask_and_weight_of_wrong_shape_are_named(name: str) -> None:
-    samples, outcome = data(6)
-    wrong: Any = {name: torch.ones(6, 1, dtype=torch.bool if name == "mask" else DOUBLE)}
-    refuses(ShapeError, name, objective(0.3).from_samples, samples, outcome, **wrong)
 
 
 def test_terms_of_other_cases_are_refused() -> None:
@@ -171,7 +184,7 @@ def draws_of(*batch: int, weight: Tensor | None = None) -> TrainingDraw:
 
 
 def test_scales_make_both_terms_one() -> None:
-    draw = draws_of(40)
+    draw = draws_of(40, weight=torch.linspace(0, 1, 40, dtype=DOUBLE))
     scaled = objective(0.3).estimate_scales(draw)
     assert scaled.decision_weight == 0.3
     assert isinstance(scaled.score_scale, float)
@@ -180,23 +193,24 @@ def test_scales_make_both_terms_one() -> None:
     assert terms.decision is not None
     assert scaled.score_scale == pytest.approx(terms.score.mean().item())
     assert scaled.decision_scale == pytest.approx(terms.decision.abs().mean().item())
-
-
-def test_scales_of_several_draws_are_those_of_all_cases() -> None:
-    draw = draws_of(40)
     parts = [
         TrainingDraw(*(each if each is None else each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))
     ]
-    whole, pieces = objective(0.3).estimate_scales(draw), objective(0.3).estimate_scales(iter(parts))
-    assert pieces.score_scale == pytest.approx(whole.score_scale)
-    assert pieces.decision_scale == pytest.approx(whole.decision_scale)
+    pieces = objective(0.3).estimate_scales(iter(parts))
+    assert pieces.score_scale == pytest.approx(scaled.score_scale)
+    assert pieces.decision_scale == pytest.approx(scaled.decision_scale)
 
 
-def test_scales_count_the_term_weight() -> None:
-    weight = torch.linspace(0, 1, 40, dtype=DOUBLE)
-    scaled = objective(0.3).estimate_scales(draws_of(40, weight=weight))
-    expected = (weight * DecisionScore(COST)(*data(40))).abs().mean().item()
-    assert scaled.decision_scale == pytest.approx(expected)
+def test_draws_without_a_scale_are_refused() -> None:
+    free = DecisionAwareObjective(EnergyScore(), DecisionScore(ImbalanceCost(1.0, 1.0, 0.0, 1.0)), 0.5)
+    outcome, samples = torch.full((4, 1), 0.5), torch.full((4, 6, 1), 0.5)
+    spread = samples + torch.linspace(-0.1, 0.1, 6)[:, None]
+    for name, members in (
+        ("decision", (spread, outcome + 1, samples, outcome)),
+        ("score", (samples, outcome, spread, outcome + 1)),
+    ):
+        refuses(NonFiniteError, f"{name} term", free.estimate_scales, TrainingDraw(*members, torch.ones(4)))
+    refuses(ShapeError, "draw", free.estimate_scales, [])
 
 
 def test_scales_of_a_stack() -> None:
@@ -208,21 +222,6 @@ def test_scales_of_a_stack() -> None:
             scale = getattr(scaled, name)
             assert scale.shape == (3, 1)
             assert scale[row].item() == pytest.approx(getattr(single, name))
-
-
-def test_scale_of_zero_is_refused() -> None:
-    free = DecisionAwareObjective(EnergyScore(), DecisionScore(ImbalanceCost(1.0, 1.0, 0.0, 1.0)), 0.5)
-    outcome = torch.full((4, 1), 0.5)
-    samples = torch.full((4, 6, 1), 0.5)
-    spread = samples + torch.linspace(-0.1, 0.1, 6)[:, None]
-    with pytest.raises(NonFiniteError, match="mean decision term"):
-        free.estimate_scales(TrainingDraw(spread, outcome + 1, samples, outcome, torch.ones(4)))
-    with pytest.raises(NonFiniteError, match="mean score term"):
-        free.estimate_scales(TrainingDraw(samples, outcome, spread, outcome + 1, torch.ones(4)))
-
-
-def test_scales_need_a_draw() -> None:
-    refuses(ShapeError, "at least one draw", objective(0.5).estimate_scales, [])
 
 
 @pytest.mark.parametrize("truth", [(0.0, 1.0), (0.5, 0.7)])
@@ -249,50 +248,10 @@ def test_mixture_is_smallest_at_the_truth(truth: tuple[float, float]) -> None:
         assert other == truth or (gap.mean(1) > 3 * gap.std(1) / math.sqrt(gap.shape[1])).all(), other
 
 
-def objective_of(weight: Any = 0.5, **options: Any) -> DecisionAwareObjective:
-    return DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0)), weight, **options)
-
-
-@pytest.mark.parametrize("name", ["decision_weight", "score_scale", "decision_scale"])
-def test_settings_that_would_broadcast_the_cases_are_refused(name: str) -> None:
-    options = {"decision_weight": 0.5} | {name: torch.full((4, 1), 0.5)}
-    objective = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0)), **options)
-    refuses(ShapeError, "must fit the cases", objective.from_samples, torch.rand(4, 10, 1), torch.rand(4, 1))
-
-
-def test_objective_under_vmap_over_its_weight() -> None:
-    samples, outcome = torch.rand(4, 10, 1), torch.rand(4, 1)
-    weights = torch.tensor([0.1, 0.5])
-    stacked = torch.func.vmap(lambda weight: objective_of(weight).from_samples(samples, outcome).total)(weights)
-    alone = torch.stack([objective_of(weight).from_samples(samples, outcome).total for weight in (0.1, 0.5)])
-    torch.testing.assert_close(stacked, alone)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mask": torch.ones(4)},
-        {"mask": torch.zeros(4, dtype=torch.bool)},
-        {"mask": [True] * 4},
-        {"case_weight": torch.tensor([1.0, -1.0, 1.0, 1.0])},
-        {"case_weight": torch.tensor([1.0, torch.nan, 1.0, 1.0])},
-        {"member_dim": 7},
-    ],
-)
-def test_bad_options_of_from_samples_are_named(options: dict[str, Any]) -> None:
-    with pytest.raises(StakesError, match=next(iter(options))):
-        objective_of().from_samples(torch.rand(4, 10, 1), torch.rand(4, 1), **options)
-
-
-def test_one_outcome_for_many_cases_is_refused_with_a_mask_too() -> None:
-    with pytest.raises(ShapeError, match="outcome"):
-        objective_of().from_samples(torch.rand(4, 10, 1), torch.rand(1, 1), mask=torch.ones(4, dtype=torch.bool))
-
-
 def test_scales_do_not_depend_on_the_estimator_of_the_decision() -> None:
-    draw = TrainingDraw.from_samples(torch.rand(50, 10, 1), torch.rand(50, 1))
-    debiased = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0), "debiased"), 0.5)
-    assert debiased.estimate_scales(draw).decision_scale == objective_of().estimate_scales(draw).decision_scale
+    draw = TrainingDraw.from_samples(*data(50))
+    debiased = DecisionAwareObjective(EnergyScore(), DecisionScore(COST, "debiased"), 0.5)
+    assert debiased.estimate_scales(draw).decision_scale == objective(0.5).estimate_scales(draw).decision_scale
 
 
 def test_debiased_decision_score_formula() -> None:
@@ -304,8 +263,7 @@ def test_debiased_decision_score_formula() -> None:
 
 @pytest.mark.parametrize("members", [1, 2, 3, 5, 7, 11])
 def test_debiased_decision_score_needs_even_members(members: int) -> None:
-    with pytest.raises(ShapeError, match=f"even number of members >= 4, got M = {members}"):
-        DecisionScore(ShortfallCost(5.0), "debiased")(torch.rand(3, members, 1), torch.rand(3, 1))
+    refuses(ShapeError, f"got M = {members}", DecisionScore(COST, "debiased"), *data(3, members=members))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -346,41 +304,20 @@ def test_a_realised_cost_with_its_certificate() -> None:
     torch.testing.assert_close(plain.expected_cost, solution.expected_cost)
 
 
-@pytest.fixture
-def aware() -> stakes.DecisionAwareObjective:
-    return stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), 0.3)
-
-
-def draw() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return torch.rand(32, 10, 1, generator=generator), torch.rand(32, 1, generator=generator)
-
-
-def test_loss_is_the_mean_of_the_objective(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = draw()
-    loss = stakes.DecisionAwareLoss(aware)
-    expected = aware.from_samples(samples, outcome).mean()
-    torch.testing.assert_close(loss(samples, outcome), expected.total)
+def test_the_loss_is_the_mean_of_the_scaled_objective() -> None:
+    samples, outcome = data(32)
+    mask, plain = torch.arange(32) % 2 == 0, objective(0.3)
+    loss = stakes.DecisionAwareLoss(plain, member_dim=0).double()
+    members = samples.movedim(-2, 0).clone().requires_grad_()
+    loss.estimate_scales(members, outcome)
+    scaled = plain.estimate_scales(TrainingDraw.from_samples(samples, outcome))
+    expected = scaled.from_samples(samples[mask], outcome[mask]).mean()
+    found = loss(members, torch.where(mask[:, None], outcome, torch.nan), mask=mask)
+    torch.testing.assert_close(found, expected.total)
     assert loss.terms is not None
     torch.testing.assert_close(loss.terms.decision, expected.decision)
     assert not loss.terms.score.requires_grad
-
-
-def test_other_layouts_masks_and_weights_reach_the_objective(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = draw()
-    mask = torch.arange(32) % 2 == 0
-    outcome[~mask] = torch.nan
-    loss = stakes.DecisionAwareLoss(aware, member_dim=0)
-    expected = aware.from_samples(samples[mask], outcome[mask]).mean().total
-    torch.testing.assert_close(loss(samples.movedim(-2, 0), outcome, mask=mask), expected)
-
-
-def test_gradient_is_that_of_the_objective(aware: stakes.DecisionAwareObjective) -> None:
-    samples, outcome = draw()
-    samples.requires_grad_()
-    loss = stakes.DecisionAwareLoss(aware)
-    loss.estimate_scales(samples, outcome)
-    scaled = aware.estimate_scales(stakes.TrainingDraw.from_samples(samples.detach(), outcome))
-    (gradient,) = torch.autograd.grad(loss(samples, outcome), samples)
-    expected = torch.autograd.grad(scaled.from_samples(samples, outcome).mean().total, samples)
-    torch.testing.assert_close((gradient,), expected)
+    (gradient,) = torch.autograd.grad(found, members)
+    leaf = samples.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(scaled.from_samples(leaf[mask], outcome[mask]).mean().total, leaf)
+    torch.testing.assert_close(gradient.movedim(0, -2), wanted)

@@ -39,8 +39,8 @@ def test_what_is_no_range_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "log", "said"),
     [
-        (5, 5, True, "larger one"),
-        (6, 5, False, "larger one"),
+        (5, 5, True, "5..5"),
+        (6, 5, False, "6..5"),
         (0, 5, True, "positive"),
         (-1, 5, True, "0..5|-1..5:linear"),
         (math.nan, 5, True, "finite"),
@@ -102,25 +102,25 @@ def test_what_a_model_sees_has_mean_0_and_scale_1_over_the_range(log: bool) -> N
     ],
 )
 def test_nothing_is_decided_or_paid_with_a_range(cost: stakes.Cost, reckon: Callable[[stakes.Cost], object]) -> None:
-    refuses(CostError, "is the range", reckon, cost)
+    refuses(CostError, "range 1..50|range -1..1", reckon, cost)
 
 
 def test_nor_with_one_inside_an_aversion_to_risk() -> None:
     cost = CVaRCost(ShortfallCost(RANGE), level=0.5)
-    refuses(CostError, "is the range", stakes.optimal_action, cost, torch.rand(3, 50, 2))
-    refuses(CostError, "is the range", cost, torch.rand(3, 2), torch.rand(3, 2))
+    refuses(CostError, "range 1..50|range -1..1", stakes.optimal_action, cost, torch.rand(3, 50, 2))
+    refuses(CostError, "range 1..50|range -1..1", cost, torch.rand(3, 2), torch.rand(3, 2))
 
 
 def test_where_all_cases_belong_to_one_decision_maker_a_range_is_refused_at_once() -> None:
     members, outcome = np.random.default_rng(0).uniform(size=(2, 60, 20, 1))
-    refuses(CostError, "is the range", stakes.Recalibrator(ShortfallCost(RANGE)).fit, members, outcome[:, 0])
+    refuses(CostError, "range 1..50|range -1..1", stakes.Recalibrator(ShortfallCost(RANGE)).fit, members, outcome[:, 0])
     refuse_range(ShortfallCost(5.0))
 
 
 def test_a_cost_must_be_one_at_both_ends() -> None:
     refuses(CostError, "penalty", ShortfallCost, ParameterRange(-1, 5, log=False))
     refuses(CostError, "lower", NewsvendorCost, RANGE, 1.0, 2.0, 1.0)
-    refuses(CostError, r"one parameter .* short 1..50 and long 1..50", ImbalanceCost, RANGE, RANGE, 0.0, 1.0)
+    refuses(CostError, "short 1..50 and long 1..50", ImbalanceCost, RANGE, RANGE, 0.0, 1.0)
     for bounds in ((RANGE, 99.0), (0.0, RANGE)):
         refuses(CostError, "er ", NewsvendorCost, 3.0, 1.0, *bounds)
 
@@ -129,7 +129,7 @@ def test_a_cost_must_be_one_at_both_ends() -> None:
     "make", [lambda: stakes.ScheduleCost(RANGE, 1.0), lambda: stakes.AllocationCost(RANGE, 1.0, budget=3.0)]
 )
 def test_programs_take_none(make: Callable[[], object]) -> None:
-    refuses(CostError, "must be a number or a tensor, got ParameterRange", make)
+    refuses(CostError, "ParameterRange", make)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_values_beyond_the_range_are_named() -> None:
     assert str(ranged) == "penalty 1..50"
     ranged.require_inside(1, 50)
     for least, most, named in ((0.5, 3, "0.5"), (3, np.nextafter(50.0, 51), "50"), (math.nan, 2, "nan")):
-        refuses(CostError, f"penalty must lie in 1 to 50.* got {named}", ranged.require_inside, least, most)
+        refuses(CostError, f"^penalty .* {named}$", ranged.require_inside, least, most)
 
 
 COST = ShortfallCost(ParameterRange(2, 50))

@@ -73,7 +73,7 @@ def test_a_ramp_that_binds_in_some_cases_changes_only_these() -> None:
     ("wrong", "said"),
     [
         ({"short": -1.0}, "short"),
-        ({"short": 0.0, "long": 0.0}, "nothing would be at stake"),
+        ({"short": 0.0, "long": 0.0}, "short and long"),
         ({"quadratic": -1.0}, "quadratic"),
         ({"ramp": 0.0}, "ramp"),
         ({"upper": -1.0}, "lower"),
@@ -263,4 +263,4 @@ def test_lists_of_unequal_lengths_are_refused() -> None:
         lambda: ScheduleCost(1.0, 1.0, lower=[0.0, 1.0], upper=[4.0, 5.0, 6.0]),
         lambda: StorageCost([1.0, 2.0], [3.0, 4.0, 5.0], 0.0, 1.0, 1.0),
     ):
-        refuses(CostError, r"equally many, got: .* has 2, .* has 3", make)
+        refuses(CostError, r"got: .* has 2, .* has 3", make)

@@ -3,9 +3,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import pytest
 import scoringrules
 import torch
+from example_counts import examples
+from hypothesis import strategies
 from refusals import refuses
 from torch import Tensor
 
@@ -28,6 +31,7 @@ from stakes import (
 )
 from stakes.errors import SettingError, ShapeError
 from stakes.scores import scoring_rules as pair_distances
+from stakes.scores.scoring_rules import pair_distance_sum
 
 DOUBLE = torch.float64
 ESTIMATORS = ("fair", "biased", "almost_fair")
@@ -134,7 +138,7 @@ def test_settings_of_the_energy_score() -> None:
 @pytest.mark.parametrize("estimator", ["fair", "almost_fair"])
 def test_one_member_has_no_fair_score(estimator: Any) -> None:
     samples, outcome = draw(4, 1, 1)
-    refuses(ShapeError, "at least two members, got M = 1", energy_score, samples, outcome, estimator)
+    refuses(ShapeError, "M = 1", energy_score, samples, outcome, estimator)
     torch.testing.assert_close(energy_score(samples, outcome, "biased"), (samples[:, 0, 0] - outcome[:, 0]).abs())
 
 
@@ -223,7 +227,7 @@ def test_variogram_score_has_safe_gradients_at_ties(power: float) -> None:
 
 
 def test_variogram_score_needs_two_sites() -> None:
-    refuses(ShapeError, "at least two sites", VariogramScore(), torch.rand(3, 5, 1), torch.rand(3, 1))
+    refuses(ShapeError, "samples", VariogramScore(), torch.rand(3, 5, 1), torch.rand(3, 1))
 
 
 CURVE = PowerCurve(ramp_speed=0.5, ramp_sharpness=4.0, shear=0.0)
@@ -244,3 +248,48 @@ def test_crps_of_the_total_equals_scoringrules(
     samples, outcome = draw(20, 8, sites)
     expected = scoringrules.crps_ensemble(total(outcome).numpy(), total(samples).numpy(), estimator=reference)
     torch.testing.assert_close(TotalCRPS(cost, estimator)(samples, outcome), torch.from_numpy(expected))
+
+
+# The sum of the distances between members, in every way it is computed
+
+
+def all_pairs(samples: Tensor) -> Tensor:
+    return norm(samples[..., :, None, :] - samples[..., None, :, :]).sum((-2, -1)) / 2
+
+
+@pytest.mark.parametrize("sites", [1, 2, 5])
+def test_near_ties_far_from_zero_keep_their_digits(sites: int) -> None:
+    """Physical units: members of a pressure in Pa that differ by a fraction of one."""
+    samples = (101_325 + 0.25 * draw(3, 20, sites)[0].round()).float()
+    for with_gradient in (False, True):
+        with torch.set_grad_enabled(with_gradient):
+            found = pair_distance_sum(samples).double()
+        torch.testing.assert_close(found, all_pairs(samples.double()), rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("pairs_at_once", [1, 30, 200])
+def test_parts_add_up_to_the_whole(pairs_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = draw(4, 11, 3)[0].requires_grad_()
+    expected = all_pairs(samples)
+    (wanted,) = torch.autograd.grad(expected.sum(), samples)
+    monkeypatch.setattr(pair_distances, "_PAIRS_AT_ONCE", pairs_at_once)
+    total = pair_distance_sum(samples)
+    torch.testing.assert_close(total, expected)
+    torch.testing.assert_close(torch.autograd.grad(total.sum(), samples)[0], wanted)
+    with torch.no_grad():
+        torch.testing.assert_close(pair_distance_sum(samples.float()), expected.float(), rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("members_first", [False, True])
+def test_the_operator_keeps_its_contract(members_first: bool) -> None:
+    samples = torch.rand(50, 400, 2).transpose(0, 1) if members_first else torch.rand(400, 50, 2)
+    operator = torch.ops.stakes.pair_distances.default
+    torch.library.opcheck(operator, (samples,), test_utils=("test_schema", "test_faketensor"))
+
+
+@examples(60)
+@hypothesis.given(strategies.lists(strategies.floats(-1e6, 1e6, width=32), min_size=1, max_size=12))
+def test_one_site_is_the_sum_of_absolute_differences(values: list[float]) -> None:
+    total = pair_distance_sum(torch.tensor(values, dtype=DOUBLE)[:, None])
+    expected = sum(abs(first - second) for place, first in enumerate(values) for second in values[:place])
+    assert total.item() == pytest.approx(expected, rel=1e-9, abs=1e-6)

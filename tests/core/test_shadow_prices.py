@@ -91,7 +91,7 @@ def test_a_program_without_a_solution_has_no_prices() -> None:
 
 
 def test_a_decision_about_one_number_has_bounds_and_no_such_limits() -> None:
-    refuses(CostError, r"many parts .*, got ShortfallCost", limit_prices, stakes.ShortfallCost(5.0), members(1, 4, 1))
+    refuses(CostError, "ShortfallCost", limit_prices, stakes.ShortfallCost(5.0), members(1, 4, 1))
 
 
 def test_the_budget_has_one_price_where_one_place_gets_all_of_it() -> None:

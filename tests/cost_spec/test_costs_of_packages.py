@@ -70,12 +70,12 @@ def test_a_cost_of_a_package_is_understood_by_name(package: Path) -> None:
     assert (type(cost).__name__, cost.weight, cost.side) == ("Tracking", 2.0, "low")
     assert str(spec) == TEXT
     assert type(CostSpec.parse("newsvendor:underage=4,overage=1").build()).__module__.startswith("stakes.")
-    refuses(CostError, "needs weight, as in tracking:weight=1", CostSpec.parse, "tracking")
+    refuses(CostError, "tracking:weight=1", CostSpec.parse, "tracking")
     refuses(CostError, "'wight'", CostSpec.parse, "tracking:wight=2")
-    refuses(CostError, "cannot be a range", CostSpec.parse, "tracking:weight=1..5")
-    refuses(CostError, "must be a dataclass", CostSpec.parse, "function:weight=1")
-    refuses(CostError, "the cost gone of tracking-costs 1.0 fails", CostSpec.parse, "gone:weight=1")
-    refuses(CostError, "did you mean", CostSpec.parse, "trakcing:weight=1")
+    refuses(CostError, "parameter weight", CostSpec.parse, "tracking:weight=1..5")
+    refuses(CostError, "dataclass", CostSpec.parse, "function:weight=1")
+    refuses(CostError, "gone of tracking-costs 1.0", CostSpec.parse, "gone:weight=1")
+    refuses(CostError, "'tracking'", CostSpec.parse, "trakcing:weight=1")
 
 
 def test_a_fit_asks_for_the_version_that_it_was_made_with(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_fit_asks_for_the_version_that_it_was_made_with(package: Path, monkeyp
     assert CostSpec.from_record(record).build() == CostSpec.parse(TEXT).build()
     specs._kind.cache_clear()
     monkeypatch.syspath_prepend(package / "2.0")
-    refuses(CostError, "is of tracking-costs 1.0, got tracking-costs 2.0", CostSpec.from_record, record)
+    refuses(CostError, "tracking-costs 1.0, got tracking-costs 2.0", CostSpec.from_record, record)
 
 
 def test_the_commands_know_it(package: Path) -> None:

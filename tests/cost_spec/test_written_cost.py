@@ -67,7 +67,7 @@ def test_a_number_for_each_outcome() -> None:
     cost = spec.build()
     assert isinstance(cost, stakes.StorageCost)
     assert torch.equal(torch.as_tensor(cost.price), torch.tensor([30, 35.5, 50], dtype=torch.float64))
-    refuses(CostError, "^the cost storage: price must be one number, .* each", spec.doubts, [[1.0, 2.0], [3.0, 4.0]])
+    refuses(CostError, "^the cost storage: price ", spec.doubts, [[1.0, 2.0], [3.0, 4.0]])
 
 
 def test_units_are_kept_apart_from_parameters() -> None:

@@ -248,7 +248,7 @@ def test_decision_weights_without_a_gradient_are_not_trained(
     asked = forecaster(members=10, block=1, ensemble=1, model_selection=model_selection, verbose=1)
     found = asked.set_params(cost=EMPTIED).fit(features, outcomes)
     assert {record["decision_weight"] for record in found.training_} == {0.0}
-    reason = "moves with no member"
+    reason = "does not depend on the members"
     assert reason in capsys.readouterr().err.partition("decision weights are not trained: ")[2]
     if model_selection:
         assert found.selection_ is not None
@@ -268,7 +268,7 @@ FAR = stakes.NewsvendorCost(1.0, 1.0, lower=500.0, upper=600.0)
         (COST, ""),
         (FAR, "at a bound in every set"),
         (HINGE, "at a kink"),
-        (EMPTIED, "moves with no member"),
+        (EMPTIED, "does not depend on the members"),
         (stakes.StorageCost(30.0, 60.0, 5.0, power=20 / 3, energy=40 / 3), "do not agree with finite"),  # in half
         (stakes.ScheduleCost(3.0, 1.0, quadratic=0.1, ramp=5.0), ""),
         (stakes.StorageCost(40.0, 60.0, 0.1, power=10.0, energy=20.0, efficiency=0.7), ""),

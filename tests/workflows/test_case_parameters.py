@@ -78,7 +78,7 @@ def test_rows_that_lack_a_feature_have_their_own_penalty_too(folder: Path) -> No
     [
         (None, SettingError, r"penalty from 1 to 50.*penalty=7.07.*penalty=@COLUMN"),
         (80.0, CostError, "got 80"),
-        ("@wind", CostError, "must lie in 1 to 50"),
+        ("@wind", CostError, "must lie between 1 and 50"),
         ("@price", TableError, "'price'"),
     ],
 )

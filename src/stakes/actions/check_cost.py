@@ -1,4 +1,4 @@
-"""Whether a cost is fit for training and where it will act; whether a vector decision can be solved."""
+"""Whether a cost is fit for training and where its gradient acts; whether a vector decision can be solved."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from stakes.actions.solve import (
 from stakes.argument_checks import check_finite, check_samples
 from stakes.costs.cost import (
     Cost,
-    VectorCost,
     has_closed_form,
     is_program,
     plain_cost_of,
@@ -40,12 +39,9 @@ _BESIDE = 2e-5  # of the action, or of the bounds' distance: how far beside an a
 _JUMP = 8.0  # a slope that changes by more than that many times what the curvature explains jumps
 _NUMBERS_AT_ONCE = 1 << 21
 
-_NEVER_MOVES = "The best action moves with no member, so the decision has no gradient."
-_ALWAYS_AT_A_BOUND = "The best action is at a bound in every set, where the decision has no gradient."
-_AT_A_KINK = (
-    "The best action is at a kink of the expected cost in some of the sets inside the bounds, where a search finds no "
-    "gradient."
-)
+_NEVER_MOVES = "The best action does not depend on the members, so the decision has no gradient."
+_ALWAYS_AT_A_BOUND = "The best action is at a bound in every set, so the decision has no gradient."
+_AT_A_KINK = "In some sets the best action is at a kink of the expected cost, where a search finds no gradient."
 _NOT_CURVED = "The expected cost is not curved at some of the best actions, so the decision has no gradient there."
 _OTHER_DERIVATIVES = "The derivatives of the action do not agree with finite differences."
 _OTHER_DERIVATIVES_IN_MANY = (
@@ -68,7 +64,7 @@ class GradientMass:
 
     @property
     def sentence(self) -> str:
-        """The narrowest range of neighbouring bins with most of the gradient."""
+        """The narrowest range of bins with most of the gradient, in words."""
         gradient, members, edges = self.gradient_share.tolist(), self.member_share.tolist(), self.edges.tolist()
         if sum(gradient) < 0.5:
             return "The decision gradient is zero everywhere."
@@ -82,7 +78,7 @@ class GradientMass:
 
     @property
     def rows(self) -> list[str]:
-        """A line for each bin, below a head."""
+        """A header, and a line for each bin."""
         edges = self.edges.tolist()
         bins = zip(edges[:-1], edges[1:], self.member_share.tolist(), self.gradient_share.tolist(), strict=True)
         return ["  member value             members   gradient"] + [
@@ -96,16 +92,16 @@ _MUCH = 0.8  # of the gradient
 
 
 class _Check:
-    """A survey of sets of members, and what speaks against training with a cost."""
+    """A survey of sets of members, with objections to training on a cost."""
 
     @property
     def fit_for_training(self) -> bool:
-        """Whether nothing speaks against training with it."""
+        """Whether there is no objection to training on it."""
         return not self.objections
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Sentences about what speaks against training with it, the most important first."""
+        """Objections to training on it, the most important first."""
         return tuple(sentence for sentence, holds in self._doubts().items() if holds)
 
     def _doubts(self) -> dict[str, bool]:
@@ -113,7 +109,6 @@ class _Check:
 
     @property
     def _verdict(self) -> list[str]:
-        """Whether it is fit for training, and all that speaks against that."""
         if self.fit_for_training:
             return ["Fit for training: yes."]
         return [f"Fit for training: NO. {self.objections[0]}", *self.objections[1:]]
@@ -121,9 +116,9 @@ class _Check:
 
 @dataclass(frozen=True)
 class CostCheck(_Check):
-    """Result of `check_cost` for the sets of members it was given; `str()` is a table of it.
+    """Result of `check_cost` for the given sets of members; `str()` prints it.
 
-    It surveys these sets and proves nothing: another forecast may meet a bound, a flat place or a second minimum.
+    It is a survey and proves nothing: another forecast may meet a bound, a flat stretch or a second minimum.
     `ActionSolution` defines converged and certified.
 
     Attributes:
@@ -132,23 +127,21 @@ class CostCheck(_Check):
         at_lower: Share of the sets, from 0 to 1, whose action lies at the lower bound.
         at_upper: Share of the sets whose action lies at the upper bound.
         interior: Share of the sets whose action lies strictly between the bounds.
-        flagged: Share of the sets whose action is at no kink and did not converge, or has no curvature and no formula:
-            the expected cost is flat, falls again after it has risen at the actions that were looked at, or its minimum
-            was not reached.
+        flagged: Share of the sets whose action is not at a kink and did not converge, or has neither curvature nor a
+            closed form: the expected cost is flat, falls again after it has risen, or its minimum was not reached.
         curved: Share of the interior sets with curvature H > 0 and no kink at the action; 1 if there are none.
         least_curvature: Smallest H at an interior solution; NaN if there are none.
         derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
-            corners left out.
-        kinked: Share of the compared sets that were left out because the action has a kink there.
-        closed_form: Whether the cost states its best action for these members.
+            kinks left out.
+        kinked: Share of the compared sets that were left out because the derivative jumps there.
+        closed_form: Whether the cost has a closed form for these members.
         gradient_mass: Where the members lie, and where the gradient acts.
-        certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
-            in the action.
-        missed: Share of the sets in which the quick search of training finds a worse action than the thorough search of
-            decisions; 0 for a convex cost.
-        at_kink: Share of the interior sets whose action is at a kink: the slope of the expected cost jumps there, and
-            only a formula for the action gives a gradient; 0 if there are none.
-        convex: Whether the cost says that it is convex in the action.
+        certified: Share of the sets whose action is proven to be the best; 0 if the cost is not known to be convex.
+        missed: Share of the sets in which the quick search of training finds a worse action than the thorough search;
+            0 for a convex cost.
+        at_kink: Share of the interior sets whose action is at a kink of the expected cost, where only a closed form
+            gives a gradient; 0 if there are none.
+        convex: Whether the cost is declared convex in the action.
     """
 
     sets: int
@@ -246,14 +239,14 @@ class CostCheck(_Check):
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
     """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
-    It raises if the cost is not finite, or if it is stated to be convex in the action but is not. If convexity is
-    not known, it searches thoroughly and reports several minima; finding none proves nothing.
+    It raises if the cost is not finite, or is declared convex in the action but is not. If convexity is not known, it
+    searches thoroughly and reports several minima; finding none proves nothing.
 
     Args:
-        cost: The cost of one decision maker: its parameters are numbers, not tensors.
-        samples: Sets of members (..., M, D) such as the model will make, in physical units.
-        bins: How many bins of the members' value the gradient is counted in.
-        compared_sets: How many of the sets have their derivatives compared with finite differences, in float64.
+        cost: The cost of one decision maker, with numbers as parameters, not tensors.
+        samples: Sets of members (..., M, D) like those the model will produce, in physical units.
+        bins: The number of bins of member values that the gradient is counted in.
+        compared_sets: For how many sets to compare derivatives with finite differences, in float64.
 
     >>> import torch, stakes
     >>> members = torch.randn(1000, 50, 1, generator=torch.Generator().manual_seed(0))
@@ -265,12 +258,12 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     check_finite(samples, "samples", True)
     require_cost(cost)
     if vector_cost(cost) is not None:
-        raise CostError(f"a decision with many parts is checked by check_program, got {type(cost).__name__}")
+        raise CostError(f"cost must have a scalar action (else use check_program), got {type(cost).__name__}")
     if samples.numel() == 0:
         raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
     parameters = (*getattr(cost, "__dict__", {}).values(), cost.lower, cost.upper)
     if any(isinstance(value, Tensor) and value.numel() > 1 for value in parameters):
-        raise CostError("check_cost looks at one decision maker: give the cost numbers as parameters, not tensors")
+        raise CostError("cost must be that of one decision maker, with numbers as parameters, not tensors")
     if bins < 1 or compared_sets < 1:
         raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
     return _checked_cost(cost, samples.detach().reshape(-1, *samples.shape[-2:]), bins, compared_sets)
@@ -367,11 +360,10 @@ def _aside(samples: Tensor) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
 
 
 def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
-    """Largest difference of a* moved along a random direction from its derivative, relative to the largest move.
+    """Largest relative difference of d a* along a random direction from finite differences; the share left out.
 
-    Tied members, as those of rounded data are, leave no derivative to compare with: every set is first moved a little,
-    to where a forecast without ties would be. Where the steps ahead and back disagree there is a kink even so, and the
-    set is left out; the second number is the share of these.
+    Tied members, as in rounded data, have no derivative, so every set is first perturbed a little. Sets in which
+    forward and backward differences still disagree are at a kink and left out.
     """
     samples, direction, spread, _ = _aside(samples.double())
     step = _STEP * spread
@@ -413,31 +405,30 @@ class CheckedLimit(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramCheck(_Check):
-    """Result of `check_program` for the sets of members it was given; `str()` is a table of it.
+    """Result of `check_program` for the given sets of members; `str()` prints it.
 
-    It surveys these sets and proves only convexity, which the matrices show; for a function it rests on its author's
-    statement.
+    It is a survey: only convexity is proven, by the matrices, or declared by the author of a function.
 
     Attributes:
         sets: How many sets of members were solved.
         members: How many members each set has.
         parts: How many parts an action has.
-        convex: Whether the cost is convex in the action at every outcome; None if nobody states it and no evaluation
+        convex: Whether the cost is convex in the action at every outcome; None if it is not declared, and no evaluation
             contradicts it.
         certified: Share of the sets, from 0 to 1, whose action is proven to be the best.
         infeasible: Share of the sets in which limits and recourse constraints contradict each other.
         unbounded: Share of the sets in which the cost is unbounded below.
-        without_recourse: Share of outcomes, those of other sets and some beyond all of them, for which an action had no
+        without_recourse: Share of tested outcomes, from other sets and beyond all of them, for which an action had no
             recourse, so that its cost is infinite.
-        disagreement: Largest difference between what the cost charges and what its program does, of the mean cost.
+        disagreement: Largest difference between the cost and its program, relative to the mean cost.
         interior: Share of the sets in which no limit binds.
         limits: Where limits bind, by parameter.
-        moving: Share of the sets whose action moves with the members, so that there is a gradient.
+        moving: Share of the sets whose action depends on the members, so that there is a gradient.
         derivative_error: Median difference of the derivative from finite differences, relative to the largest
-            derivative; NaN where no action moves.
-        differing: Share of the compared sets in which they differ: at a kink, or where several actions are equally good
-            and the derivative is that of no particular choice.
-        convex_by_word: Whether `convex` rests on the author's statement alone, as for a function.
+            derivative; NaN if no action moves.
+        differing: Share of the compared sets in which they differ: at a kink, or where several actions are equally
+            good.
+        convex_by_word: Whether `convex` rests on the author's declaration alone, as for a function.
     """
 
     sets: int
@@ -504,9 +495,9 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS
     """Solve every set of members and report convexity, feasibility, the limits that bind, and derivatives.
 
     Args:
-        cost: A vector cost such as `ScheduleCost` or `Program`, of one decision maker.
-        samples: Sets of members (..., M, D) such as the model will make, in physical units.
-        compared_sets: How many of the sets have their derivatives compared with finite differences.
+        cost: A vector cost of one decision maker, such as `ScheduleCost` or `Program`.
+        samples: Sets of members (..., M, D) like those the model will produce, in physical units.
+        compared_sets: For how many sets to compare derivatives with finite differences.
 
     >>> import torch, stakes
     >>> members = torch.randn(20, 10, 3, generator=torch.Generator().manual_seed(0)).double() + 5
@@ -517,21 +508,25 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS
     check_finite(samples, "samples", True)
     require_cost(cost)
     if (vector := vector_cost(cost)) is None:
-        raise CostError(f"a decision of one number is checked by check_cost, got {type(cost).__name__}")
+        raise CostError(f"cost must have a vector action (else use check_cost), got {type(cost).__name__}")
     _require_one_maker(cost)
     if samples.numel() == 0 or compared_sets < 1:
-        raise ShapeError("check_program needs at least one set of members, and one to compare")
+        raise ShapeError("check_program needs at least one set of members, and compared_sets of at least 1")
     flat = samples.detach().double().reshape(-1, *samples.shape[-2:])
     solution = solve_action(cost, flat, check=False)
     stated = program_cost(cost)
     program = None if stated is None else stated.program(flat.shape[-1], flat.device)
     solved = solution.converged
     error, differing = _compared_derivatives(cost, flat, compared_sets)
+    convex: bool | None = states_convexity(cost) if program is None else _is_convex(program)
+    if program is None and not convex:  # False only where evaluations contradict it
+        bent = vector.violates_convexity(flat, None)
+        convex = False if bent is not None and bool(bent.any()) else None
     return ProgramCheck(
         sets=len(flat),
         members=flat.shape[-2],
         parts=shown_action(cost, solution.action).shape[-1],
-        convex=_is_convex(program) if program is not None else _said_convex(vector, flat),
+        convex=convex,
         certified=_share(solution.certified),
         infeasible=_share(solution.infeasible),
         unbounded=_share(solution.unbounded),
@@ -547,10 +542,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS
 
 
 def gradient_objection(cost: Cost, samples: Tensor) -> str:
-    """Why training learns nothing from the decision about sets of members (N, M, D), as `stakes check-cost` says it.
-
-    Empty where it does, and where only something else than the gradient speaks against training.
-    """
+    """Why the decision gives no gradient for sets of members (N, M, D), as `stakes check-cost` says it; else empty."""
     flat = samples.detach().double()
     if vector_cost(cost) is None:
         return next((each for each in _checked_cost(cost, flat).objections if each in _ABOUT_THE_GRADIENT), "")
@@ -566,17 +558,7 @@ def _require_one_maker(cost: Cost) -> None:
         return
     for name, value in vars(plain).items():
         if isinstance(value, Tensor) and value.shape[:-1].numel() > 1:
-            raise CostError(
-                f"check_program takes the decision of one decision maker, got {name} of the shape {tuple(value.shape)}"
-            )
-
-
-def _said_convex(cost: VectorCost, samples: Tensor) -> bool | None:
-    """Whether a cost without matrices is convex, by its author's word; False where it is seen not to be."""
-    if states_convexity(cost):
-        return True
-    bent = cost.violates_convexity(samples, None)
-    return False if bent is not None and bool(bent.any()) else None
+            raise CostError(f"cost must be that of one decision maker, got {name} of shape {tuple(value.shape)}")
 
 
 def _is_convex(program: ScenarioProgram) -> bool:
@@ -638,10 +620,9 @@ def _moves(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
 
 
 def _compared_derivatives(cost: Cost, samples: Tensor, compared_sets: int = PROGRAM_SETS) -> tuple[float, float]:
-    """Median difference of a* moved along a random direction from its derivative; the share of sets that differ.
+    """Median relative difference of derivatives along a random direction from finite ones; the share that differ.
 
-    All parts are compared at once, by their product with random numbers. As in `check_cost` every set is first moved
-    aside, to where a forecast without ties would be.
+    All parts are compared at once, by their product with random numbers, in perturbed sets as in `check_cost`.
     """
     samples = samples[:: max(1, len(samples) // compared_sets)][:compared_sets]
     samples, direction, spread, generator = _aside(samples)

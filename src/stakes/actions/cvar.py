@@ -1,4 +1,4 @@
-"""Risk-averse decisions: the conditional value at risk of a cost, or a mixture with its mean."""
+"""Risk-averse decisions: the conditional value at risk (CVaR) of a cost, or a mixture with its mean."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ class CVaRProgram(NamedTuple):
     ) -> SolvedProgram:
         """The best action of each forecast and its threshold, (..., A + 1), in double precision."""
         if self.program.Q is not None and bool(self.program.Q.any()):
-            raise CostError("CVaRCost needs a recourse with linear costs, got a program with Q")
+            raise CostError("cost must have linear recourse for CVaR, got a program with Q")
         cases, members = samples.shape[:-2], samples.shape[-2]
         samples, fixed = counted(samples, weights), counted(fixed[..., None], weights)[..., 0]
         flat, slopes = samples.reshape(-1, *samples.shape[-2:]), self._slopes(samples)
@@ -267,24 +267,24 @@ _IN_THE_TAIL = 5  # so many members at least, or it is a guess
 
 @dataclass(frozen=True)
 class CVaRCost(VectorCost):
-    """The conditional value at risk of a cost: the mean of its worst outcomes, a share 1 - level of all.
+    """The conditional value at risk (CVaR) of a cost: its mean over the worst share 1 - level of all outcomes.
 
-    In the form of Rockafellar and Uryasev (2000) a threshold t is part of the decision, and with c = cost(a, y)
+    In the form of Rockafellar and Uryasev (2000) a threshold t becomes part of the decision. With c = cost(a, y),
 
         charge(a, t, y) = mix (t + relu(c - t) / (1 - level)) + (1 - mix) c,
 
-    whose mean, with the best t, is the conditional value at risk of c, mixed with its mean. So the charge is a cost
-    like any other, and a proper score of the widened decision. The best t is the level's quantile of c.
+    whose mean, at the best t, is a mixture of the CVaR of c and its mean. The best t is the `level` quantile of c. So
+    the charge is a cost like any other, and a proper score of the extended decision.
 
-    An action has one more part than that of the cost, t, in the unit of the cost; it comes last and is hidden where
-    decisions are shown (`hidden_parts`).
+    An action has one part more than that of the cost: t, in the unit of the cost, comes last. It is left out wherever
+    actions are shown or counted (`hidden_parts`).
 
     Attributes:
-        cost: The plain cost: `ScheduleCost`, `AllocationCost`, `StorageCost`, `ArbitrageCost` or another program with
-            linear recourse, or any cost of one number that is known to be convex in it.
-        level: Share of the outcomes below the threshold, between 0 and 1, such as 0.9 for the worst tenth. A forecast
-            of M members has M (1 - level) of them in its tail; below 5 a warning follows.
-        mix: Weight of the conditional value at risk, above 0 and at most 1; the mean cost has the rest.
+        cost: The risk-neutral cost: `ScheduleCost`, `AllocationCost`, `StorageCost`, `ArbitrageCost` or another program
+            with linear recourse, or any cost of a scalar action that is known to be convex in it.
+        level: The share of outcomes below the threshold, between 0 and 1, such as 0.9 for the worst tenth. The tail of
+            a forecast of M members holds M (1 - level) of them; fewer than 5 raise a warning.
+        mix: The weight of CVaR, above 0 and at most 1; the mean cost gets the rest.
 
     >>> import torch, stakes
     >>> members = torch.arange(1.0, 101.0)[None, :, None] ** 2 / 100  # one case, a hundred members, one site
@@ -311,7 +311,7 @@ class CVaRCost(VectorCost):
             return
         if vector_cost(self.cost) is not None:
             raise CostError(
-                "cost must be a program with linear recourse, or a convex cost of one number, got "
+                "cost must be a program with linear recourse or a convex cost of a scalar action, got "
                 f"{type(self.cost).__name__}"
             )
         if not states_convexity(self.cost):
@@ -322,7 +322,7 @@ class CVaRCost(VectorCost):
 
     @property
     def lower(self) -> Parameter:
-        """The least action, without the threshold."""
+        """The smallest action, without the threshold."""
         return self.cost.lower
 
     @property
@@ -345,7 +345,7 @@ class CVaRCost(VectorCost):
 
     @property
     def total(self) -> Callable[[Tensor], Tensor] | None:
-        """What the cost makes of the outcomes of all sites; None where it says nothing."""
+        """The `total` of the cost, the one number it sees of the outcomes; None if it has none."""
         return total_of(self.cost)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -355,7 +355,7 @@ class CVaRCost(VectorCost):
         return charge if self.mix == 1 else self.mix * charge + (1 - self.mix) * plain
 
     def plain_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """What each action costs without any aversion, (...).
+        """The risk-neutral cost of each action, (...).
 
         Args:
             action: Actions and their threshold, (..., A + 1).
@@ -414,7 +414,7 @@ class CVaRCost(VectorCost):
         if solver is not None and not isinstance(solver, InteriorPoint):
             raise SettingError(f"solver must be an InteriorPoint for this cost, got {solver!r}")
         if solver is not None and solver.smoothing is not None:
-            raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
+            raise SettingError("smoothing must be None for CVaR, whose gradient is always exact")
         program = cost.program(samples.shape[-1], samples.device)
         cost.require_linear_recourse(samples.shape[-1])
         near, members, middle = cost.centred(samples, weights)
@@ -431,8 +431,8 @@ class CVaRCost(VectorCost):
         tail = members * (1 - self.level)
         if members > 1 and tail < _IN_THE_TAIL * (1 - 1e-9):
             warnings.warn(
-                f"the tail beyond level {self.level:g} holds {tail:.2g} of {members} members: take at least "
-                f"{_IN_THE_TAIL / (1 - self.level):.0f} (in training decision_member_count), or a lower level",
+                f"the tail beyond level {self.level:g} holds only {tail:.2g} of {members} members: use at least "
+                f"{_IN_THE_TAIL / (1 - self.level):.0f} (decision_member_count in training) or a lower level",
                 StakesWarning,
                 stacklevel=2,
             )

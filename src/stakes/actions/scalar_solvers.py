@@ -1,4 +1,4 @@
-"""Solvers for one number, many problems at once: Newton with bisection, projected gradient, and a global search."""
+"""Batched solvers for scalar actions: Newton with bisection, projected gradient, and a global search."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -15,23 +15,23 @@ class Located(NamedTuple):
     """What a solver returns for each row (...)."""
 
     action: Tensor  # where it stopped, (...)
-    sound: Tensor  # whether f, at the actions that were scanned, varies, and falls and then only rises, (...), bool
+    sound: Tensor  # whether f varies over the scanned actions, and only falls and then rises, (...), bool
     typical_curvature: Tensor
 
 
 class Solver(Protocol):
-    """Looks for the minimum of f on [lower, upper], row by row."""
+    """Minimises f on [lower, upper], row by row."""
 
     @property
     def tolerance(self) -> float:
-        """The largest residual |f'|/H that counts as none, as a share of the distance between the bounds."""
+        """The largest residual |f'|/H that counts as zero, as a fraction of the distance between the bounds."""
         ...
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        """The action of each row, and what the solver saw of f.
+        """The action of each row, and what the scan of f showed.
 
         Args:
-            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
+            expected_cost: f, from actions (...) to expected costs (...), a function of its own in each row.
             lower: Lower bounds (...).
             upper: Upper bounds (...).
         """
@@ -40,17 +40,16 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class NewtonBisection(Solver):
-    """Newton's method on f', kept inside a bracket that bisection shrinks; exact to rounding for smooth costs.
+    """Newton's method on f', safeguarded by bisection; exact to rounding for smooth costs.
 
-    A coarse scan of f at `intervals` + 1 actions finds the bracket and flags rows that rise and then fall again. What
-    lies between two scanned actions is not seen: the result is the global minimum if f is convex, and otherwise the
-    minimum next to the best scanned action.
+    A coarse scan of f at `intervals` + 1 actions finds the bracket and flags rows that rise and then fall again. The
+    result is the global minimum if f is convex, and otherwise the minimum next to the best scanned action.
 
     Attributes:
-        iterations: How many steps are taken. The number is fixed, so that a training step on an accelerator can be
-            captured; on a CPU the solver stops when no row moves any more.
-        intervals: How many equal intervals the scan divides the bounds into, at least 2.
-        tolerance: The largest residual |f'|/H that counts as none, as a share of the distance between the bounds.
+        iterations: The number of steps. It is fixed, so that a training step on a GPU can be captured; on a CPU the
+            solver stops once no row moves any more.
+        intervals: The number of equal intervals in the scan, at least 2.
+        tolerance: The largest residual |f'|/H that counts as zero, as a fraction of the distance between the bounds.
     """
 
     iterations: int = 20
@@ -64,17 +63,11 @@ class NewtonBisection(Solver):
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
         scan = _scan(expected_cost, lower, upper, self.intervals)
-        action = self.refine(expected_cost, scan.bracket(), upper - lower)
+        action = self._refine(expected_cost, scan.bracket(), upper - lower)
         return Located(action, scan.sound, scan.typical_curvature)
 
-    def refine(self, expected_cost: ExpectedCost, bracket: tuple[Tensor, Tensor, Tensor], width: Tensor) -> Tensor:
-        """The action of the smallest |f'| that Newton's method and bisection come to within a bracket, (...).
-
-        Args:
-            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
-            bracket: Where the search begins: the lower end, an action and the upper end, (...) each.
-            width: The distance between the bounds, (...).
-        """
+    def _refine(self, expected_cost: ExpectedCost, bracket: tuple[Tensor, Tensor, Tensor], width: Tensor) -> Tensor:
+        """The action of the smallest |f'| within a bracket of lower end, first action and upper end, (...) each."""
         low, action, high = bracket
         rounding = 4 * torch.finfo(action.dtype).eps * torch.maximum(width, action.abs())
         best, best_slope = action, torch.full_like(action, torch.inf)
@@ -102,14 +95,14 @@ class NewtonBisection(Solver):
 class ProjectedGradient(Solver):
     """The paper's solver, for reference: `steps` of a <- clip(a - step_size f'(a)) from the middle of the bounds.
 
-    The paper takes 50 steps in training and 200 at inference and does not state their size. A step above 2/L, with L
-    the largest f'', does not converge and a small one does not arrive, hence the wide default tolerance. It descends
-    into the minimum next to the middle; a scan of f at nine actions flags rows that rise and then fall again.
+    The paper takes 50 steps in training and 200 at inference, and does not give their size. Steps above 2/L diverge,
+    with L the largest f'', and small ones do not arrive, hence the wide default tolerance. It descends into the minimum
+    next to the middle; a scan of f at nine actions flags rows that rise and then fall again.
 
     Attributes:
-        steps: How many steps are taken.
-        step_size: What the slope is multiplied by, in the square of the action's unit over the cost's.
-        tolerance: The largest residual |f'|/H that counts as none, as a share of the distance between the bounds.
+        steps: The number of steps.
+        step_size: The factor on the slope, in the square of the action's unit over the cost's.
+        tolerance: The largest residual |f'|/H that counts as zero, as a fraction of the distance between the bounds.
     """
 
     steps: int = 50
@@ -186,7 +179,7 @@ def global_search(f: ExpectedCost, lower: Tensor, upper: Tensor, places: Tensor)
     action = _deepest(f, grid, values)
     # Rounding may have led the values a little beside the minimum, where its slope still shows the way.
     low, high = (torch.clamp(action + share * width, lower, upper) for share in (-1 / _INTERVALS, 1 / _INTERVALS))
-    refined = NewtonBisection().refine(f, (low, action, high), width)
+    refined = NewtonBisection()._refine(f, (low, action, high), width)
     noise = 8 * torch.finfo(values.dtype).eps * values.abs().amax(0)
     action = torch.where(f(refined) <= f(action) + noise, refined, action)
     left, right = (torch.clamp(action + share * width, lower, upper) for share in (-0.125, 0.125))
@@ -203,10 +196,7 @@ def _valley_depth(values: Tensor) -> Tensor:
 
 
 def spot_check_convexity(f: ExpectedCost, lower: Tensor, upper: Tensor) -> None:
-    """Raise where f, evaluated at a few equally spaced actions, is seen not to be convex; that it is, is not proven.
-
-    It does not look in compiled or vmapped code, nor on an accelerator.
-    """
+    """Raise if f is not convex at a few equally spaced actions; not checked if compiled, vmapped or on a GPU."""
     grid = _equally_spaced(lower, upper, _CHECKED_INTERVALS)
     values = torch.stack([f(action) for action in grid])
     bend = values[:-2] - 2 * values[1:-1] + values[2:]
@@ -214,8 +204,8 @@ def spot_check_convexity(f: ExpectedCost, lower: Tensor, upper: Tensor) -> None:
     if known_false(holds):
         place = grid[1:-1][~holds][0].item()
         raise CostError(
-            f"the cost is stated to be convex in the action, but around the action {place:g} the expected cost is not: "
-            "leave out convex=True"
+            f"the cost is declared convex in the action, but its expected cost is not, near the action {place:g}: "
+            "remove convex=True"
         )
 
 

@@ -139,10 +139,7 @@ _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 
 def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> None:
-    """Raise if the cost is stated to be convex in the action and its expected cost is seen not to be.
-
-    It is a spot check at a few actions: that it passes proves nothing.
-    """
+    """Raise if a spot check at a few actions contradicts declared convexity; passing it proves nothing."""
     if not states_convexity(cost):
         return
     if (vector := vector_cost(cost)) is None:
@@ -153,8 +150,8 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
     bent = vector.violates_convexity(samples, relative_weights(weights, samples))
     if bent is not None and known_false(~bent):
         raise CostError(
-            "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
-            "actions: leave out convex=True"
+            "the cost is declared convex in the action, but its expected cost curves downwards at some actions: "
+            "remove convex=True"
         )
 
 
@@ -252,22 +249,22 @@ def solve_action(
 ) -> ActionSolution:
     """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
 
-    A cost that is known to be convex in the action gets a certificate. Any other is searched at more than four
-    hundred actions, the members among them, and the best is refined, which proves nothing; see `ActionSolution`.
+    A cost known to be convex in the action gets a certificate. Any other is evaluated at more than four hundred
+    actions, the members among them, and the best is refined, which proves nothing; see `ActionSolution`.
 
     Args:
-        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        cost: The cost of an action at an outcome; tensor parameters broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
-        solver: How the minimum is found. None takes the cost's closed form where it has one, `NewtonBisection()` for
-            another cost that is known to be convex, and the thorough search for any other.
+        solver: How to find the minimum. None takes the closed form of the cost if it has one, `NewtonBisection()` for
+            other costs known to be convex, and the thorough search for the rest.
         weights: Weight of each member, (..., M) or (M,), not negative; only ratios matter. None for equal weights. A
-            closed form without `weights` is replaced by a solver.
-        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
-            where no captured training step could be disturbed.
-        thorough: Whether to search a cost that is not known to be convex thoroughly, and to spot-check stated
-            convexity. False uses `NewtonBisection()`, as `optimal_action` does, which is several times faster and may
-            miss the best minimum. A vector action without a solution then keeps the numbers of its search; otherwise
-            action and expected cost are NaN.
+            closed form that does not support weights is replaced by a solver.
+        check: Whether to reject NaN and infinite members: True always, False never, None on a CPU only, so as not to
+            disturb the capture of a training step.
+        thorough: Whether to search costs not known to be convex thoroughly, and to spot-check declared convexity. False
+            uses `NewtonBisection()`, as `optimal_action` does, which is several times faster and may miss the best
+            minimum. A vector action without a solution is NaN, and so is its expected cost; with False it keeps the
+            numbers of the search.
 
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
@@ -319,25 +316,25 @@ def optimal_action(
 ) -> Tensor:
     """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
 
-    The gradient is that of the implicit function theorem, zero at the bounds and where the search has not converged. It
-    is a first derivative: the result cannot be differentiated twice.
+    The gradient follows from the implicit function theorem. It is zero at the bounds and where the search has not
+    converged, and it cannot be differentiated again.
 
-    It is made for training: a cost without a closed form is evaluated at nine actions and the best is refined. That
-    finds the best action if the expected cost is convex, and may miss it otherwise. `solve_action` searches
-    thoroughly, and so does `thorough=True`.
+    The search is made for training: a cost without a closed form is evaluated at nine actions and the best is refined,
+    which finds the best action if the expected cost is convex and may miss it otherwise. `solve_action` and
+    `thorough=True` search thoroughly.
 
     Args:
-        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        cost: The cost of an action at an outcome; tensor parameters broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
-        solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
-            `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient with a log barrier, which
-            the bounds do not block.
+        solver: How to find the minimum. None takes the closed form of the cost if it has one, else `NewtonBisection()`.
+            `InteriorPoint(smoothing=0.01)` finds the same action but takes the gradient of the problem with a log
+            barrier, so that it does not vanish at the bounds.
         weights: Weight of each member, (..., M) or (M,), not negative; only ratios matter, and they get no gradient.
-            None for equal weights. A closed form without `weights` is replaced by a solver.
-        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
-            where no captured training step could be disturbed.
-        thorough: Whether to search a cost that is not known to be convex as thoroughly as `solve_action` does: for
-            evaluating decisions, not for training.
+            None for equal weights. A closed form that does not support weights is replaced by a solver.
+        check: Whether to reject NaN and infinite members: True always, False never, None on a CPU only, so as not to
+            disturb the capture of a training step.
+        thorough: Whether to search costs not known to be convex as thoroughly as `solve_action` does: for evaluating
+            decisions, not for training.
     """
     if requires_eager(cost):
         eager = torch.compiler.disable(optimal_action)

@@ -26,20 +26,15 @@ from stakes.settings import from_plain, shown, to_plain
 if TYPE_CHECKING:
     from stakes.cost_spec.spec import CostSpec
 
-UNIT_KEYS = ("unit", "action_unit")
-"""The units of the cost and of what is decided."""
-
-RISK_KEYS = {"cvar_level": "level", "cvar_mix": "mix"}
-"""Aversion to risk: the keys, and the fields of `stakes.CVaRCost` that they are."""
-
-COMMON_KEYS = (*RISK_KEYS, *UNIT_KEYS)
-"""All of them."""
+UNIT_KEYS = ("unit", "action_unit")  # of the cost and of the action
+RISK_KEYS = {"cvar_level": "level", "cvar_mix": "mix"}  # and the fields of `stakes.CVaRCost`
+COMMON_KEYS = (*RISK_KEYS, *UNIT_KEYS)  # of every cost
 
 _BOUNDS = ("lower", "upper")
 
 
 class OwnCost(WrappedCost):
-    """The cost in a user's file. A copy of it in another process is made from the file again."""
+    """The cost in a user's file; a copy in another process is made from the file again."""
 
     def __init__(self, spec: "CostSpec") -> None:
         self.spec, self.name = spec, spec.name
@@ -96,7 +91,7 @@ def _module(spec: "CostSpec") -> ModuleType:
     """The file as a module of its own, executed from the very bytes that were named."""
     content = _content(spec.path)
     if hashlib.sha256(content).hexdigest() != spec.sha256:
-        raise CostError(f"the cost's file {str(spec.path)!r} has changed since it was named; name it again")
+        raise CostError(f"the cost's file {str(spec.path)!r} has changed since it was read; give it again")
     module = ModuleType(f"own_cost_{spec.sha256[:16]}")
     module.__file__ = str(spec.path)
     sys.modules[module.__name__] = module  # dataclasses look their module up
@@ -110,7 +105,7 @@ def _module(spec: "CostSpec") -> ModuleType:
 
 
 def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
-    """The object as it is, what a class or factory makes of the keys, or f(action, outcome) between bounds."""
+    """The object itself, what a class or factory makes of the keys, or f(action, outcome) between bounds."""
     if not hasattr(module, spec.function):
         names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         hint = f"; {did_you_mean(spec.function, names)}" if names else ""
@@ -129,7 +124,7 @@ def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
     try:
         require_cost(cost)
     except CostError as error:
-        raise CostError(f"{spec.function!r} of {spec.path.name!r} is no cost: {error}") from error
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} is not a cost: {error}") from error
     return cost
 
 
@@ -148,8 +143,8 @@ def _bounded(spec: "CostSpec", function: Callable[..., Tensor], keys: dict[str, 
     if isinstance(function, type) or not _takes(function, (None, None), others):
         raise CostError(
             f"{spec.function!r} of {spec.path.name!r} must take {', '.join(keys) or 'no parameters'} and return a cost,"
-            f" or be f(action, outcome) with the parameters lower and upper, and parts where an action has many; it"
-            f" takes {_signature_text(function)}"
+            f" or be f(action, outcome) with the parameters lower, upper and, for a vector action, parts; its signature"
+            f" is {_signature_text(function)}"
         )
     if missing := [name for name in _BOUNDS if name not in keys]:
         raise CostError(
@@ -181,7 +176,7 @@ def _signature_text(function: Callable[..., Any]) -> str:
     try:
         return str(inspect.signature(function)).partition(" -> ")[0]
     except (TypeError, ValueError):
-        return "what is not known"
+        return "unknown"
 
 
 def _line_of(error: BaseException, path: Path) -> str:
@@ -216,21 +211,25 @@ class ProgramFile(NamedTuple):
 
 
 def read_program(path: Path) -> ProgramFile:
-    """The program in a file, or one sentence that names the line and what is wrong there."""
+    """The program in a file; errors name the line."""
     content = _content(path, "program", "TOML", _LARGEST)
     try:
         text = content.decode("utf-8-sig")  # some editors write the mark
     except UnicodeDecodeError:
-        raise CostError(f"the program {str(path)!r} must be text in UTF-8") from None
+        raise CostError(f"the program {str(path)!r} must be UTF-8 text") from None
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise CostError(f"the program {path.name!r} is no TOML: {error}") from error
+        raise CostError(f"the program {path.name!r} is not valid TOML: {error}") from error
     try:
-        _require_no_aversion(table, path.name)
+        for key in (key for key in RISK_KEYS if key in table):
+            raise CostError(f"there is no setting {key!r}; give it as {path.name}:{key}={shown(table[key])}")
         unit, action_unit = (from_plain(str, table.pop(key, ""), key) for key in UNIT_KEYS)
         program = program_of(table)
-        _require_number_names(program, path.name)
+        for key in (key for key in program.numbers if key in COMMON_KEYS):
+            raise CostError(
+                f"numbers.{key} must have another name: {key} is a key of every cost, given as {path.name}:{key}=..."
+            )
         _require_numbers_used(program)
         return ProgramFile(program, unit, action_unit)
     except StakesError as error:
@@ -241,12 +240,12 @@ def read_program(path: Path) -> ProgramFile:
 
 
 def program_of(table: object, where: str = "") -> Program:
-    """The program that a table of TOML or JSON states."""
+    """The program in a table of TOML or JSON."""
     return from_plain(Program, table, where)
 
 
 def program_record(program: Program) -> dict[str, Any]:
-    """What JSON can hold of a program: its words, and the order of what is decided, which sorted keys would lose."""
+    """A program for JSON, with the order of its quantities, which sorted keys would lose."""
     return {**to_plain(program), "order": list(program.decide)}
 
 
@@ -257,21 +256,8 @@ def recorded_program(record: object, where: str) -> Program:
     program = program_of({key: value for key, value in record.items() if key != "order"}, where)
     order = from_plain(tuple[str, ...], record.get("order"), f"{where}.order")
     if sorted(order) != sorted(program.decide):
-        raise CostError(f"{where}.order must name all that is decided once, got {', '.join(order)}")
+        raise CostError(f"{where}.order must name every decided quantity once, got {', '.join(order)}")
     return replace(program, decide={name: program.decide[name] for name in order})
-
-
-def _require_no_aversion(table: Mapping[str, object], name: str) -> None:
-    if others := [key for key in RISK_KEYS if key in table]:
-        raise CostError(f"there is no setting {others[0]!r}; give it as {name}:{others[0]}={shown(table[others[0]])}")
-
-
-def _require_number_names(program: Program, name: str) -> None:
-    if taken := [key for key in program.numbers if key in COMMON_KEYS]:
-        raise CostError(
-            f"numbers.{taken[0]} must have another name: {taken[0]} is a word of every cost, given as "
-            f"{name}:{taken[0]}=..."
-        )
 
 
 def _require_numbers_used(program: Program) -> None:
@@ -282,8 +268,7 @@ def _require_numbers_used(program: Program) -> None:
     if others := [name for name in program.numbers if name not in used]:
         known = ", ".join(name for name in program.numbers if name in used) or "none"
         raise CostError(
-            f"numbers.{others[0]} is not used by any quantity, recourse constraint or limit; "
-            f"the numbers used are {known}"
+            f"numbers.{others[0]} is used by no quantity, recourse constraint or limit; the numbers in use are {known}"
         )
 
 

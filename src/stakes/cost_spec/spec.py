@@ -1,4 +1,4 @@
-"""A cost as text, what the command line takes and a folder keeps: the costs of the library, their keys, and doubts."""
+"""Costs as text, for the command line and folders: the library's costs, their keys, and plausibility checks."""
 
 import math
 import re
@@ -55,27 +55,25 @@ from stakes.settings import from_plain, shown
 from stakes.text import attribute_texts, label_numbers, number_text, shortened
 
 ParameterValue = float | str | tuple[float, ...] | ParameterRange
-"""A number, a text such as "@margin" for a column, numbers one an outcome, or a range of which each case has one."""
+"""A number, text such as "@margin" for a column, one number per outcome, or a range."""
 
 
-_FIRST = re.compile(
-    r"; |\. |, (?:not negative|positive|above 0|a number or)"
-)  # what a text says, without what is allowed
+_FIRST = re.compile(r"; |\. |, (?:not negative|positive|above 0|a number or)")  # where a text turns to what is allowed
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A cost: its class, one line about it, how it is written, and what is no single number."""
+    """A cost by name: its class, one line about it, an example, and which parameters may differ between outcomes."""
 
     kind: type
     line: str
     example: str
-    each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
-    package: str = ""  # the other package that it is of, with its version
+    each: tuple[str, ...] = ()  # parameters that may have one number per outcome
+    package: str = ""  # the other package that defines it, with its version
 
     @property
     def ranges(self) -> tuple[str, ...]:
-        """The parameters of which one may be a range."""
+        """The parameters that may be a range."""
         return tuple(field.name for field in fields(self.kind) if field.type == PriceParameter)
 
     @property
@@ -86,7 +84,7 @@ class _Kind:
 
     @property
     def about(self) -> dict[str, str]:
-        """What each parameter stands for, as the classes say it."""
+        """The description of each parameter, from the docstrings of the classes."""
         known = attribute_texts(self.kind) | (attribute_texts(PowerCurve) if self.kind is WindDispatchCost else {})
         risk = attribute_texts(CVaRCost)
         known |= {key: risk[field] for key, field in RISK_KEYS.items()}
@@ -159,8 +157,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 }
 
 
-_ENTRY_POINTS = "stakes.costs"
-"""The group of the entry points of other packages: the name of a cost, and its class, a dataclass."""
+_ENTRY_POINTS = "stakes.costs"  # of other packages: the name of a cost, and its class, a dataclass
 
 
 @lru_cache(256)
@@ -188,11 +185,6 @@ def _kind(name: str) -> _Kind | None:
     return replace(made, example=f"{name}:{example}".rstrip(":"))
 
 
-def package_of(name: str) -> str:
-    """The other package that a cost is of, with its version; nothing for one of the library."""
-    return "" if (kind := _kind(name)) is None else kind.package
-
-
 def library_name(cost: object) -> str | None:
     """What a cost of the library is called; None for any other."""
     return next((name for name, each in _KINDS.items() if each.kind is type(cost)), None)
@@ -217,9 +209,7 @@ def require_library_name(name: str) -> None:
     """Raise unless the library has a cost of that name."""
     if _kind(name) is None:
         hint = did_you_mean(name, (*_KINDS, *entry_points(group=_ENTRY_POINTS).names))
-        raise CostError(
-            f"there is no cost {shown(name)}, and your own is written FILE.toml or FILE.py:function; {hint}"
-        )
+        raise CostError(f"there is no cost {shown(name)} (for your own write FILE.toml or FILE.py:function); {hint}")
 
 
 def takes_text(name: str, key: str) -> bool:
@@ -306,7 +296,7 @@ def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: t
     sizes = {key: len(value) for key, value in parameters.items() if isinstance(value, tuple)}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{key} has {size}" for key, size in sizes.items())
-        raise CostError(f"the cost {name} must have equally many numbers wherever each outcome has one, got: {counts}")
+        raise CostError(f"the cost {name} must have one number per outcome in every list, got: {counts}")
 
 
 def without_risk(parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
@@ -483,10 +473,10 @@ def _limit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) 
     largest = float(np.abs(values).sum(1).max() if name == "allocation" else np.abs(values).max())
     for key in _LIMITS.get(name, ()):
         if key in parameters and _number(parameters[key]) < _TINY * largest:
-            about = "add up to" if name == "allocation" else "are as large as"
+            about = "add up to" if name == "allocation" else "reach"
             return (
-                f"{key}={_text(_number(parameters[key]))} is next to nothing where outcomes {about} {_text(largest)}: "
-                "is it in the unit of the outcomes?"
+                f"{key}={_text(_number(parameters[key]))} is tiny beside outcomes that {about} {_text(largest)}: is it "
+                "in the unit of the outcomes?"
             )
     return ""
 
@@ -511,8 +501,8 @@ def _program_note(name: str, cost: Cost, values: NDArray[np.float64]) -> str:
         )
     if values.shape[1] == 1 and name in _LIMITS:
         return (
-            f"there is one outcome, so that the cost {name} has no others to join it with: name a target for each part "
-            "of the decision, such as a column for each hour"
+            f"there is one outcome, but the cost {name} decides about several together: name one target per part of "
+            "the decision, such as a column for each hour"
         )
     spread = known.action.amax(0) - known.action.amin(0)
     if len(cases) > 1 and values.std(0).any() and float(spread.max()) <= 1e-6 * float(known.action.abs().max()):
@@ -579,7 +569,7 @@ class CostSpec:
             if self.program is not None or not self.recorded:  # else `from_record` adds it
                 self._complete_program()
         elif not self.is_own:
-            package = package_of(self.name)
+            package = "" if (kind := _kind(self.name)) is None else kind.package
             if self.recorded and self.package and self.package != package:
                 raise CostError(f"the cost {self.name} is of {self.package}, got {package or 'no such package'}")
             object.__setattr__(self, "package", package)
@@ -642,8 +632,8 @@ class CostSpec:
         """The cost itself; for a user's own this executes the file that was named."""
         if self.columns:
             raise CostError(
-                f"the parameter {next(iter(self.columns))} of the cost {self.name} is a column: only the rows of a "
-                f"table have it, in a fit with --lead, in recalibrate, and with --members; give a number, got {self}"
+                f"the parameter {next(iter(self.columns))} of the cost {self.name} is a column, which only rows of a "
+                f"table have (fit with --lead, recalibrate, --members): give a number, got {self}"
             )
         if not self.is_own:
             return with_risk(self.name, self._plain_cost(), self.parameters)
@@ -694,7 +684,7 @@ class CostSpec:
         if not values:
             return cost
         if plain_cost_of(cost) is not cost:
-            raise CostError(f"the cost {self.name} cannot have both columns and an aversion to risk, got {self}")
+            raise CostError(f"the cost {self.name} cannot have both columns and risk aversion (cvar_level), got {self}")
         return replace(cost, **values)
 
     def at(self, value: float | None = None) -> "CostSpec":
@@ -711,8 +701,8 @@ class CostSpec:
             return []
         threshold = _shortest(self.parameters["threshold"])
         return [
-            f"the hazard is taken to lie above the threshold {threshold}: the higher the outcome, the more protection; "
-            "write hazard=below if it lies below, as frost does, and hazard=above to say that this is meant"
+            f"the hazard is taken to lie above the threshold {threshold}, so that higher outcomes need more "
+            "protection; write hazard=below for a hazard such as frost, or hazard=above to confirm"
         ]
 
     def doubts(self, outcomes: ArrayLike, columns: Sequence[str] = ()) -> list[str]:
@@ -766,7 +756,7 @@ class CostSpec:
         if spec.is_program:
             return replace(spec, program=recorded_program(program, "cost.program"))
         if program is not None:
-            raise CostError(f"cost.program belongs to a program, got the cost {shown(spec.name)} with it")
+            raise CostError(f"cost.program is for programs only, got it with the cost {shown(spec.name)}")
         if spec.is_own and not re.fullmatch("[0-9a-f]{64}", spec.sha256):
             raise CostError(f"cost.sha256 must be 64 hexadecimal digits, got {shown(spec.sha256)}")
         return spec
@@ -778,10 +768,10 @@ def _key_values(name: str, text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, sign, value = (word.strip() for word in part.partition("="))
         if not sign or not key or not value:
-            hint = "; decimals are written with a point" if re.fullmatch(r"\d+", part) else ""
-            raise CostError(f"the cost {name} must be followed by key=value, separated by commas, got {part!r}{hint}")
+            hint = "; use a decimal point" if re.fullmatch(r"\d+", part) else ""
+            raise CostError(f"the cost {name} takes key=value pairs, separated by commas, got {part!r}{hint}")
         if key in values:
-            raise CostError(f"the cost {name} has the parameter {key!r} twice")
+            raise CostError(f"the cost {name} got the parameter {key!r} twice")
         values[key] = value
     return values
 
@@ -799,7 +789,7 @@ def _value(name: str, key: str, word: str, own: bool) -> ParameterValue:
 
 def _key_number(name: str, key: str, text: str, word: str) -> float:
     if not _is_number(text):
-        each = ", or numbers for each outcome as in 1/2/3" if _may_be_each(name, key) else ""
+        each = ", or one per outcome as in 1/2/3" if _may_be_each(name, key) else ""
         raise CostError(f"the parameter {key} of the cost {name} must be a number{each}, got {word!r}")
     if not math.isfinite(number := float(text)):
         raise CostError(f"the parameter {key} of the cost {name} must be finite, got {word!r}")

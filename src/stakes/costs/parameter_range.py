@@ -1,4 +1,4 @@
-"""A cost parameter that is a range: decision makers who differ in one number and share one forecast."""
+"""A cost parameter that is a range: decision makers who differ in one number but share one forecast."""
 
 import math
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ _DEVIATION = math.sqrt(1 / 12)  # of a number drawn evenly between 0 and 1
 
 @dataclass(frozen=True)
 class ParameterRange:
-    """All values of a cost parameter from `low` to `high`; every case has its own.
+    """A cost parameter that varies between cases, from `low` to `high`.
 
-    Training draws one for each case and step, evenly over the logarithm. A cost with a range cannot be evaluated
-    until each case has its value.
+    Training draws a value for each case and step, by default uniformly in its logarithm. A cost with a range cannot be
+    evaluated until each case has its value.
 
     Attributes:
-        low: Smallest value; positive if `log` is true.
+        low: The smallest value; positive if `log` is true.
         high: The largest value, above `low`.
-        log: Whether values are spread evenly over their logarithm.
+        log: Whether values are uniform in their logarithm.
 
     >>> shared = ParameterRange(1, 50)
     >>> str(shared), round(shared.middle, 2), [round(value, 2) for value in shared.points(3)]
@@ -42,19 +42,18 @@ class ParameterRange:
                 raise CostError(f"{name} of a range must be a finite number, got {value!r}")
             object.__setattr__(self, name, float(value))
         if not self.low < self.high:
-            raise CostError(f"a range must go from a number to a larger one, got {self}")
+            raise CostError(f"a range must run from a smaller to a larger number, got {self}")
         if self.log and self.low <= 0:
             raise CostError(
-                f"a range that is spread over its logarithm must be positive, got {self}; write {self}{_LINEAR}, or "
-                "log=False in Python"
+                f"a logarithmic range must be positive, got {self}; write {self}{_LINEAR}, or log=False in Python"
             )
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The range in words: "1..50", or "-5..5:linear" for one that is not spread over its logarithm.
+        """The range in text such as "1..50", or "-5..5:linear" for one that is uniform in the value itself.
 
         Args:
-            text: What was written.
+            text: The text.
         """
         low, dots, high = text.removesuffix(_LINEAR).partition("..")
         try:
@@ -70,7 +69,7 @@ class ParameterRange:
         return ends if self.log else ends + _LINEAR
 
     def at(self, share: "Tensor") -> "Tensor":
-        """The values (...) at shares of the way from the low end to the high one.
+        """The values (...) at fractions of the way from low to high.
 
         Args:
             share: Numbers (...) between 0 and 1.
@@ -81,7 +80,7 @@ class ParameterRange:
         return (self.low * (share * way).exp()).clamp(self.low, self.high)
 
     def standardised(self, value: "Tensor") -> "Tensor":
-        """What a model sees of values (...): mean 0 and scale 1 over the range, on the scale it is spread over.
+        """Values (...) as a model sees them: mean 0 and scale 1 over the range, in its logarithm if `log`.
 
         Args:
             value: Values (...) of the parameter.
@@ -89,7 +88,7 @@ class ParameterRange:
         return (self.share(value) - 0.5) / _DEVIATION
 
     def share(self, value: "Tensor") -> "Tensor":
-        """How far values (...) are on the way from the low end to the high one, from 0 to 1; `at` goes back.
+        """How far values (...) are on the way from low to high, from 0 to 1; the inverse of `at`.
 
         Args:
             value: Values (...) of the parameter.
@@ -99,10 +98,10 @@ class ParameterRange:
         return (value - self.low) / (self.high - self.low)
 
     def points(self, count: int) -> tuple[float, ...]:
-        """So many values, evenly spread, both ends among them.
+        """Evenly spread values, both ends among them.
 
         Args:
-            count: How many, at least 2.
+            count: How many values, at least 2.
         """
         shares = [place / (count - 1) for place in range(count)]
         inner = [self._at(share) for share in shares[1:-1]]
@@ -110,7 +109,7 @@ class ParameterRange:
 
     @property
     def middle(self) -> float:
-        """The value half-way: the geometric mean of both ends, or their mean where the range is linear."""
+        """The value half-way: the geometric mean of both ends, or their mean if the range is linear."""
         return self._at(0.5)
 
     def _at(self, share: float) -> float:
@@ -119,10 +118,10 @@ class ParameterRange:
         return self.low + share * (self.high - self.low)
 
     def refuse(self, *_: object) -> NoReturn:
-        """Raise, since a range cannot be reckoned with."""
+        """Raise, as a range has no value to calculate with."""
         raise CostError(
-            f"a parameter of the cost is the range {self}: nothing can be decided or paid before each case has its own "
-            f"value, such as {self.middle:.3g}"
+            f"a parameter of the cost is the range {self}, so that each case needs its own value, such as "
+            f"{self.middle:.3g}, before anything is decided or paid"
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = refuse

@@ -1,4 +1,4 @@
-"""The distributional diffusion model: a denoiser that samples, and the chain that runs it backwards."""
+"""The distributional diffusion model: a denoiser that samples, and its reverse chain."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -14,20 +14,20 @@ from stakes.models.noise import draw_normal, draw_shared, draw_structured
 from stakes.models.sample_model import FeatureScaling, ScaledModel, Scaling, TrainingDraw, TrainingNoise, cases_at_once
 
 Prediction = Literal["epsilon", "target", "v"]
-"""What the network emits; see `DiffusionModel`."""
+"""What the network predicts; see `DiffusionModel`."""
 
 DecisionWeighting = Literal["paper", "signal", "snr"]
-"""How much the decision term counts at each noise level; see `DiffusionModel`."""
+"""The weight of the decision term at each noise level; see `DiffusionModel`."""
 
 _TIME_EMBEDDING = 16
 
 
 class NoiseSchedule(nn.Module):
-    """How much of the target is left at step t of T: y_t = sqrt(s_t) y_0 + sqrt(1 - s_t) epsilon, s = alpha-bar.
+    """The signal left at step t of T: y_t = sqrt(s_t) y_0 + sqrt(1 - s_t) epsilon, s = alpha-bar.
 
-    The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) belong to T = 1000; at T = 100 they leave 36 % of
-    the signal, and a chain that starts from pure noise starts from the wrong distribution. "scaled" multiplies them
-    by 1000 / T; "raw" keeps them. `signal` holds s_0 = 1 to s_T, (T + 1,).
+    The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) are made for T = 1000: at T = 100 they leave 36 %
+    of the signal, so that a chain from pure noise starts from the wrong distribution. "scaled" multiplies them by
+    1000 / T, "raw" keeps them. `signal` holds s_0 = 1 to s_T, (T + 1,).
     """
 
     signal: Tensor
@@ -46,30 +46,30 @@ class NoiseSchedule(nn.Module):
 
 
 class DiffusionModel(ScaledModel):
-    """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
+    """A denoiser that samples the target given its noisy version y_t, modulated by features, time and noise (FiLM).
 
-    The decision term acts on the implied members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that
-    of epsilon, 221 at the noisy end, with s = alpha-bar, the signal left. Predictions "v" and "target" keep it in
-    bounds, which is why "v" is the default (docs/explanation/diffusion.md has the measurements).
+    The decision term acts on the implied members of y_0 in physical units. With s = alpha-bar, the signal left, their
+    error is sqrt((1 - s) / s) times that of epsilon, 221 at the noisy end. Predicting "v" or "target" keeps it bounded,
+    which is why "v" is the default (docs/explanation/diffusion.md has the measurements).
 
     Args:
-        features: F, how many features a case has.
-        outcomes: D, how many outcomes a case has.
-        noise: K, the width of the noise vector of a member.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
-        steps: T, how many noise levels the chain has.
+        features: F, the number of features.
+        outcomes: D, the number of outcomes.
+        noise: K, the width of the noise vector of each member.
+        hidden: The width of the hidden layers.
+        layers: The number of hidden layers.
+        steps: T, the number of noise levels of the chain.
         endpoints: "scaled" or "raw", as in `NoiseSchedule`.
-        prediction: What the network emits and the score is taken on: "epsilon" (the paper), "target", or "v" =
+        prediction: What the network predicts and the score is taken on: "epsilon" (the paper), "target", or "v" =
             sqrt(s) epsilon - sqrt(1 - s) y_0.
-        decision_weighting: How much the decision term counts at signal s: "paper" 1, "signal" s, "snr"
-            min(1, s / (1 - s)).
-        structured: Whether the members of a training step are structured, as in `ImplicitModel`.
-        chain_steps: From how many steps of the reverse chain the decision's members of a training step come; 0 takes
-            those of the denoiser at the step's own noise level, as the paper does. Such members are what the model
-            forecasts, but for the number of steps; they take as many passes through the network.
-        chain_gradient: Through how many of the last of these steps the decision's gradient passes; 0 passes it through
-            none but the last one, and by the score function through the distribution of the chain's states before.
+        decision_weighting: The weight of the decision term at signal s: "paper" 1, "signal" s, "snr" min(1, s / (1 -
+            s)).
+        structured: Whether members are structured in training, as in `ImplicitModel`.
+        chain_steps: The number of steps of the reverse chain that draws the members for the decision in training; 0
+            takes those of the denoiser at the noise level of the training step, as in the paper. Members of a chain are
+            closer to what the model forecasts, and take as many passes through the network.
+        chain_gradient: The number of last steps of this chain that the decision gradient is backpropagated through. 0
+            uses the last step alone, and the score-function gradient for the states before it.
 
     >>> import torch, stakes
     >>> model = stakes.DiffusionModel(features=3, outcomes=2)
@@ -145,14 +145,14 @@ class DiffusionModel(ScaledModel):
     ) -> Mapping[str, Tensor]:
         """The noise of a validation: that of `draw_noise`, with evenly spread noise levels.
 
-        All draws of a case come one after the other, (cases draws, ...), one in each of as many equal parts of the
-        noise levels; where in its part a draw lies is spread evenly over the cases.
+        The draws of a case are consecutive, (cases draws, ...), one in each of as many equal parts of the noise levels;
+        the positions within the parts are spread evenly over the cases.
 
         Args:
-            cases: How many cases are validated.
-            members: M, how many members each draw of a case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
-            draws: How many times each case is drawn.
+            cases: The number of cases.
+            members: M, the number of members of each draw.
+            generator: The source of the noise, on the model's device; None for torch's global one.
+            draws: The number of draws of each case.
         """
         noise = dict(self.draw_noise(cases * draws, members, generator))
         like = noise["time"]
@@ -237,12 +237,12 @@ class DiffusionModel(ScaledModel):
 
         Args:
             features: Features (N, F).
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from; None takes torch's global one.
-            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
-            steps: How many of the T noise levels the chain visits; None visits all.
-            stochastic: Whether every step adds fresh noise; False is DDIM's deterministic step.
-            memory_budget: The memory of a chunk in bytes; None takes 8 MiB on a CPU, what its caches hold, and 1 GiB
+            members: M, the number of members of each case.
+            generator: The source of the noise; None for torch's global one.
+            share_noise: Whether all cases share their noise, so that the members of a case do not depend on the others.
+            steps: How many of the T noise levels the chain visits; None for all.
+            stochastic: Whether every step adds fresh noise; False for the deterministic steps of DDIM.
+            memory_budget: The memory of a chunk in bytes; None for 8 MiB on a CPU, the size of its caches, and 1 GiB
                 elsewhere.
         """
         require_counts(members=members)

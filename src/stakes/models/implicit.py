@@ -18,9 +18,9 @@ _RATE = 0.1  # of the network's
 class LinearPart(nn.Module):
     """W x + b + z L of standardised features and outcomes, fitted to data before training begins.
 
-    Each coefficient is its start, a buffer, plus a tenth of a trained change that begins at 0. Adam's steps do not
-    depend on the scale of a gradient, so the linear part learns at a tenth of the rate of its companions, and weight
-    decay draws it to where it started. Until it is fitted it is the standard normal distribution.
+    Each coefficient is its fitted start, a buffer, plus a tenth of a trained change that begins at 0. As Adam's steps
+    do not depend on the scale of the gradient, the linear part learns at a tenth of the learning rate, and weight decay
+    pulls it back to its start. Before it is fitted it is the standard normal distribution.
     """
 
     weight: Tensor
@@ -73,23 +73,22 @@ class LinearPart(nn.Module):
 class ImplicitModel(ScaledModel):
     """y_m = f(x, z_m): one network maps features and a noise vector to a member (appendix B: 5 x 50, ReLU).
 
-    With a linear part y_m = W x + b + z_m L + f(x, z_m), all of it standardised: `fit_scaling` starts from ridge
-    regression and its residuals, and the network's last layer is 0 before training, so that the linear forecast is
-    where training starts.
+    With a linear part, y_m = W x + b + z_m L + f(x, z_m) in standardised units: `fit_scaling` fits it by ridge
+    regression, and the network's last layer starts at 0, so that training starts from the linear forecast.
 
     Args:
-        features: F, how many features a case has.
-        outcomes: D, how many outcomes a case has.
-        noise: K, the width of the noise vector of a member.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
-        linear: Whether there is a linear part, with noise numbers of its own, which the network sees too: D of them,
-            or beyond 64 outcomes 32 and D that it does not see.
-        gap: How many rows on both sides of a held-out block the cross-validation of the linear part leaves out as well:
-            those of the lead time.
-        structured: Whether the members of a training step are structured rather than independent: two independent sets,
-            each well spread, whose members take turns. The energy score must then be that "across" the sets, which a
-            decision-aware training by `stakes` sees to. `sample` draws independent members, or one shared set.
+        features: F, the number of features.
+        outcomes: D, the number of outcomes.
+        noise: K, the width of the noise vector of each member.
+        hidden: The width of the hidden layers.
+        layers: The number of hidden layers.
+        linear: Whether there is a linear part. It has noise of its own, which the network sees too: D numbers, or
+            beyond 64 outcomes 32 numbers and D more that the network does not see.
+        gap: How many rows on either side of a held-out block the cross-validation of the linear part leaves out too,
+            such as the lead time.
+        structured: Whether members are structured in training rather than independent: two independent, well-spread
+            sets that alternate. The energy score must then use the estimator "across", as training with `stakes` does.
+            `sample` draws independent members, or one shared set.
 
     >>> import torch, stakes
     >>> model = stakes.ImplicitModel(features=3, outcomes=2)
@@ -140,7 +139,7 @@ class ImplicitModel(ScaledModel):
         return self.linear(standardised, noise[..., own:]) + self.network(torch.cat([inputs, seen], -1))
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales, and the linear part, if there is one, from rows in the order of time."""
+        """Fit means, scales and the linear part, if there is one, to rows in time order."""
         super().fit_scaling(features, outcome)
         if self.linear is not None:
             self.linear.fit(self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome))
@@ -166,10 +165,10 @@ class ImplicitModel(ScaledModel):
 
         Args:
             features: Features (N, F).
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from; None takes torch's global one.
-            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
-            memory_budget: The memory of a chunk in bytes; None takes 8 MiB on a CPU, what its caches hold, and 1 GiB
+            members: M, the number of members of each case.
+            generator: The source of the noise; None for torch's global one.
+            share_noise: Whether all cases share their noise, so that the members of a case do not depend on the others.
+            memory_budget: The memory of a chunk in bytes; None for 8 MiB on a CPU, the size of its caches, and 1 GiB
                 elsewhere.
         """
         require_counts(members=members)

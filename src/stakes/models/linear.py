@@ -59,14 +59,14 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
 
 
 def climatology_start(features: Tensor, outcome: Tensor) -> LinearStart:
-    """What a forecast without features starts from: the mean outcome, around which all outcomes lie."""
+    """The start of a forecast without features: the mean outcome."""
     target = outcome.double()
     bias = target.mean(0)
     return LinearStart(target.new_zeros(target.shape[1], features.shape[1]), bias, float("inf"), target - bias)
 
 
 def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tuple[slice, slice]]:
-    """Contiguous blocks of rows, each with what is left out of the fit for it.
+    """Contiguous blocks of rows, each with the rows that its fit leaves out.
 
     >>> list(time_blocks(2))
     [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 2, None), slice(1, 2, None))]
@@ -79,15 +79,15 @@ def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tupl
 
 
 def factor_count(outcomes: int) -> int:
-    """How many factors stand for the covariance of so many outcomes; `residual_factors` adds a diagonal to fewer."""
+    """The number of covariance factors for so many outcomes; `residual_factors` adds a diagonal if they are fewer."""
     return outcomes if outcomes <= _FULL_COVARIANCE else _FACTORS
 
 
 def residual_factors(residuals: Tensor) -> tuple[Tensor, Tensor | None]:
-    """L (K, D) and a diagonal (D,) or None, so that z L + z' diagonal varies as the residuals do, z and z' normal.
+    """L (K, D) and a diagonal (D,) or None, so that z L + z' diagonal has the covariance of the residuals.
 
-    Up to 64 outcomes L is the Cholesky factor of the residuals' second moments and there is no diagonal; beyond, L has
-    their 32 leading factors and the diagonal what these leave of each outcome's variance.
+    Up to 64 outcomes L is the Cholesky factor of the second moments and there is no diagonal; beyond, L has the 32
+    leading factors and the diagonal the rest of each outcome's variance.
     """
     count = factor_count(residuals.shape[1])
     moments = residuals.double().mT @ residuals.double() / len(residuals)
@@ -101,7 +101,7 @@ def residual_factors(residuals: Tensor) -> tuple[Tensor, Tensor | None]:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Sums over rows of [1, x] and [1, x, y], (1 + F, 1 + F + D): all that ridge regression needs to know of them."""
+    """Sums over rows of [1, x] and [1, x, y], (1 + F, 1 + F + D): all that ridge regression needs."""
 
     sums: Tensor
     features: int
@@ -148,18 +148,18 @@ class _Ridge:
 
 
 class LinearModel(ScaledModel):
-    """y_m = W x + b + e_m: ridge regression and whole residual vectors e_m, those of rows it did not see.
+    """y_m = W x + b + e_m: ridge regression plus whole out-of-fold residual vectors e_m.
 
-    `fit_scaling` fits all of it, in closed form; nothing is trained. Whole vectors keep what the outcomes have to do
-    with each other. Where all cases share them they are chosen, not drawn: those that stand best for all.
+    `fit_scaling` fits all of it in closed form; nothing is trained. Whole vectors keep the dependence between outcomes.
+    With shared noise they are not drawn at random: the most representative ones are taken.
 
     Args:
-        features: F, how many features a case has.
-        outcomes: D, how many outcomes a case has.
-        residuals: How many residual vectors are kept, those that stand best for all; of fewer rows some are kept more
-            than once.
-        gap: How many rows on both sides of a held-out block the cross-validation leaves out as well: the lead time.
-        constant: Whether the features are left aside: members are drawn from all outcomes alike, which is climatology.
+        features: F, the number of features.
+        outcomes: D, the number of outcomes.
+        residuals: How many residual vectors to keep, the most representative ones; with fewer rows some are repeated.
+        gap: How many rows on either side of a held-out block the cross-validation leaves out too, such as the lead
+            time.
+        constant: Whether to ignore the features and forecast climatology: members are drawn from all outcomes.
 
     >>> import torch, stakes
     >>> features = torch.rand(50, 3)
@@ -199,7 +199,7 @@ class LinearModel(ScaledModel):
         return location[..., None, :] + self.residuals[chosen]
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Fit means, scales, coefficients and residuals to rows in the order of time."""
+        """Fit means, scales, coefficients and residuals to rows in time order."""
         super().fit_scaling(features, outcome)
         inputs, target = self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome)
         start = climatology_start(inputs, target) if self.constant else fit_linear_start(inputs, target, self.gap)
@@ -225,8 +225,7 @@ class LinearModel(ScaledModel):
     ) -> Tensor:
         """Members (N, M, D) in physical units, as `SampleModel.sample`.
 
-        Shared residual vectors are those that stand best for all, the same every time; none comes a second time before
-        all have come.
+        Shared residual vectors are the most representative ones, always the same; none repeats before all have come.
         """
         require_counts(members=members)
         if share_noise:
@@ -236,7 +235,7 @@ class LinearModel(ScaledModel):
         return self.outcome_scaling.restore(self(features, chosen))
 
     def _chosen(self, members: int) -> Tensor:
-        """Which residual vectors stand for all, (M,): the first in order, or of one outcome the quantiles."""
+        """The most representative residual vectors, (M,): the first in order, or quantiles for one outcome."""
         count, places = len(self.order), torch.arange(members, device=self.order.device)
         one = self.residuals.shape[1] == 1
         return self.order[(2 * places + 1) * count // (2 * members) if one else places % count]

@@ -19,11 +19,11 @@ def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) ->
 
 
 def draw_structured(like: Tensor, cases: int, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Two independent sets of well-spread vectors for each case, in turn, (cases, M, K).
+    """Two independent sets of well-spread vectors for each case, alternating, (cases, M, K).
 
-    Each vector is standard normal by itself. Those of a set, at places 0, 2, 4, ... or 1, 3, 5, ..., lie far apart and
-    sum to nearly 0, so that few of them represent the distribution. Pairs across the sets are independent: the energy
-    score takes its distances there (estimator "across").
+    Each vector is standard normal on its own. Those of a set, at places 0, 2, 4, ... or 1, 3, 5, ..., are far apart and
+    sum to nearly 0, so that few of them represent the distribution. Pairs across the sets are independent, which the
+    energy score takes its distances from (estimator "across").
     """
     halves = [_structured_set(like, cases, count, width, generator) for count in (-(-members // 2), members // 2)]
     if members % 2:
@@ -32,10 +32,10 @@ def draw_structured(like: Tensor, cases: int, members: int, width: int, generato
 
 
 def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Well-spread normal noise (1, M, K) for all cases alike, of mean 0, and of covariance 1 where M is at least 4 K.
+    """Well-spread normal noise (1, M, K) that all cases share, of mean 0, and of covariance 1 if M is at least 4 K.
 
-    Otherwise the sampling error of this one draw would be in every forecast, and in the same direction. The vectors of
-    one set are rotated and mixed at random, or of several sets where there are very many members.
+    A plain draw would put its sampling error into every forecast, in the same direction. The vectors are randomly
+    rotated and shuffled, in several sets if there are very many members.
     """
     if members == 1:
         return draw_normal(like, 1, 1, width, generator=generator)
@@ -109,7 +109,7 @@ def _radii(levels: Tensor, width: int) -> Tensor:
 
 
 def _spread(radii: Tensor, width: int, generator: torch.Generator, most: int = _SPREADING) -> Tensor:
-    """Vectors (..., M, K) of these lengths (..., M) that are far apart and sum to 0 where these lengths allow it.
+    """Vectors (..., M, K) of given lengths (..., M) that are far apart and sum to 0 if the lengths allow it.
 
     With the lengths given, the energy distance to the normal distribution is least where the sum of the distances
     between vectors is largest: x_m <- r_m g_m / |g_m|, g_m = sum_j (x_m - x_j) / |x_m - x_j|.

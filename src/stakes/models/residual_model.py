@@ -1,4 +1,4 @@
-"""A model around a location that something else forecasts: the last columns of its features, which it adds."""
+"""A model of residuals around a location forecast, which comes as the last columns of its features."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 
 Location = Callable[[Tensor], Tensor]
-"""From features (N, F) to where the outcomes are expected, (N, D)."""
+"""From features (N, F) to the expected outcomes (N, D)."""
 
 
 class ResidualModel(nn.Module, SampleModel):
-    """Members of a model of what is left of the outcomes, added to a location.
+    """Members of a residual model, added to a location forecast.
 
-    In training the features have D more columns, the location of each case: where that comes from data, it must come
-    from other cases. Once trained the model may have what forecasts it, and takes features without these columns.
+    In training the features have D more columns with the location of each case, which must be out of fold. Once
+    trained, the model may hold the `location` forecast itself and takes features without these columns.
     """
 
     def __init__(self, model: nn.Module, outcomes: int) -> None:
@@ -32,7 +32,7 @@ class ResidualModel(nn.Module, SampleModel):
         return bool(getattr(self.model, "structured", False))
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Let the model take means and scales of what the location leaves."""
+        """Fit means and scales to the residuals."""
         self._inner.fit_scaling(features, outcome - self._located(features))
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
@@ -47,7 +47,7 @@ class ResidualModel(nn.Module, SampleModel):
         return cast(TrainingNoise, cast(Any, self.model).validation_noise(cases, members, generator, draws))
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """The model's own pair for the score; members and outcomes with their location for the decision."""
+        """The residuals for the score; members and outcomes with their location for the decision."""
         location = self._located(features)
         draw = self._inner.training_draw(features, outcome - location, noise)
         members = draw.decision_members + location[..., None, :]
@@ -87,7 +87,7 @@ class LocatedFactory:
 
 
 def place_models(models: Iterable[nn.Module], location: Location | None) -> None:
-    """Let those models that stand around a location take it from what forecasts it."""
+    """Give residual models the forecast of their location."""
     for model in (part for whole in models for part in whole.modules()):
         if isinstance(model, ResidualModel):
             model.location = location

@@ -1,4 +1,4 @@
-"""What a model must offer to be trained with a decision: noise in, members out; its scales, and members of several."""
+"""The protocol of models trained with a decision: noise in, members out; their scaling, and ensembles of them."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,23 +11,23 @@ from stakes.argument_checks import check_finite, require_counts
 from stakes.errors import ShapeError
 
 TrainingNoise = Mapping[str, Tensor]
-"""All the randomness of one training step by name; the trainer draws it, so that a step is a pure function."""
+"""All randomness of one training step, by name; the trainer draws it, so that a step is a pure function."""
 
 
 class TrainingDraw(NamedTuple):
-    """What one training step shows the objective; a tuple, which passes through `torch.func.vmap` if all are given.
+    """The input of the objective in one training step; a tuple, so that it passes through `torch.func.vmap`.
 
-    The score pair lives in the space that the model predicts in (standardised; for a diffusion model epsilon, v or
-    the target), the decision pair in physical units.
+    The score pair is in the space that the model predicts in (standardised; for a diffusion model epsilon, v or the
+    target), the decision pair in physical units.
 
     Attributes:
-        score_members: Members (..., M, D) that the score sees.
-        score_outcome: Outcomes (..., D) that it sees.
-        decision_members: Members (..., N, D) that the decision is made from: the same ones, or more.
-        decision_outcome: Outcomes (..., D) that it is paid at.
-        decision_term_weight: What each case's decision term is multiplied by, (...); None leaves it as it is.
-        member_log_likelihood: How likely each decision member was, (..., N), up to a constant, with the gradient of the
-            parameters that it was drawn by; None, or of no members, where the members themselves have the gradient.
+        score_members: Members (..., M, D) for the score.
+        score_outcome: Outcomes (..., D) for the score.
+        decision_members: Members (..., N, D) for the decision: the same ones, or more.
+        decision_outcome: Outcomes (..., D) that the decision is paid at.
+        decision_term_weight: The weight of each case's decision term, (...); None for 1.
+        member_log_likelihood: The log-likelihood of each decision member, (..., N), up to a constant, with the gradient
+            of the parameters that drew it; None, or empty, if the members themselves carry the gradient.
     """
 
     score_members: Tensor
@@ -39,7 +39,7 @@ class TrainingDraw(NamedTuple):
 
     @classmethod
     def from_samples(cls, samples: Tensor, outcome: Tensor) -> "TrainingDraw":
-        """The draw of a model whose members serve both terms as they are.
+        """The draw of a model that uses the same members for both terms.
 
         Args:
             samples: Members (..., M, D) in physical units.
@@ -50,15 +50,15 @@ class TrainingDraw(NamedTuple):
 
 @runtime_checkable
 class SampleModel(Protocol):
-    """A module that forecasts with members; features, members and outcomes are in physical units.
+    """A module that forecasts members; features, members and outcomes are in physical units.
 
     The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`. It may also have
-    `validation_noise`, of the signature of `draw_noise` with a number of `draws` of each case, one after the other, for
-    noise that makes validations less noisy.
+    `validation_noise`, with the signature of `draw_noise` and a number of consecutive `draws` of each case, to make
+    validation less noisy.
     """
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales from the training split.
+        """Fit means and scales to the training split.
 
         Args:
             features: Features (N, F).
@@ -70,19 +70,19 @@ class SampleModel(Protocol):
         """The noise of one training step by name, cases on the first axis of each.
 
         Args:
-            cases: How many cases the step has.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+            cases: The number of cases in the step.
+            members: M, the number of members of each case.
+            generator: The source of the noise, on the model's device; None for torch's global one.
         """
         ...
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """What the objective takes, as a pure function of its arguments.
+        """The input of the objective, as a pure function of its arguments.
 
         Args:
             features: Features (..., F).
             outcome: Outcomes (..., D).
-            noise: What `draw_noise` drew.
+            noise: The noise from `draw_noise`.
         """
         ...
 
@@ -98,15 +98,15 @@ class SampleModel(Protocol):
 
         Args:
             features: Features (N, F).
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from; None takes torch's global one.
-            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+            members: M, the number of members of each case.
+            generator: The source of the noise; None for torch's global one.
+            share_noise: Whether all cases share their noise, so that the members of a case do not depend on the others.
         """
         ...
 
 
 class ScaledModel(nn.Module, SampleModel):
-    """A model that computes standardised members, by scales of its own."""
+    """A model that computes standardised members and owns the scales."""
 
     feature_scaling: "Scaling"
     outcome_scaling: "Scaling"
@@ -133,7 +133,7 @@ _BATCH = 1 << 30  # bytes that fill an accelerator
 
 
 def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | None) -> int:
-    """How many cases fit the memory if every member needs three times `width` numbers on its way; at least one."""
+    """How many cases fit into memory if every member needs three times `width` numbers; at least one."""
     if memory_budget is None:
         memory_budget = _CACHE if like.device.type == "cpu" else _BATCH
     return max(1, memory_budget // (3 * width * members * like.element_size()))
@@ -144,7 +144,7 @@ _SOFT = 0.25  # standard deviations: as far beyond its range as a network sees a
 
 
 class Scaling(nn.Module):
-    """Mean and scale of one kind of quantity, kept as buffers: physical units outside, standardised inside."""
+    """Mean and scale as buffers: physical units outside, standardised inside."""
 
     mean: Tensor
     scale: Tensor
@@ -178,7 +178,7 @@ class Scaling(nn.Module):
 
 
 class FeatureScaling(Scaling):
-    """That of features, which also knows where the training saw them."""
+    """The scaling of features, which also knows their range in training."""
 
     low: Tensor
     high: Tensor
@@ -190,7 +190,7 @@ class FeatureScaling(Scaling):
 
     @torch.no_grad()
     def fit(self, values: Tensor) -> None:
-        """Take mean, standard deviation and range, of a constant column none: it may be the parameter of a cost."""
+        """Fit mean, standard deviation and range; a constant column gets no range, as it may be a cost parameter."""
         super().fit(values)
         standardised = self.standardise(values)
         low, high = standardised.amin(0), standardised.amax(0)
@@ -199,9 +199,9 @@ class FeatureScaling(Scaling):
         self.high.copy_(torch.where(constant, _FAR, high))
 
     def squashed(self, standardised: Tensor) -> Tensor:
-        """Standardised features as they are within the range, and drawn smoothly to a little beyond its edge outside.
+        """Standardised features, smoothly clipped a little beyond the range seen in training.
 
-        A network knows nothing of what is there, and would go on in a straight line from its last bend.
+        A network knows nothing of what lies beyond, and would extrapolate linearly.
         """
         within = torch.maximum(torch.minimum(standardised, self.high), self.low)
         return within + _SOFT * torch.tanh((standardised - within) / _SOFT)
@@ -227,12 +227,7 @@ def member_shares(members: int, models: int | Sequence[float]) -> list[int]:
 
 
 class PoolModel(nn.Module):
-    """Fitted models of one outcome vector, and what share of the members each gives; it draws, and does not train.
-
-    Args:
-        models: The models, each a `SampleModel`.
-        shares: What share of the members each gives, (K,).
-    """
+    """Several fitted models, each of which gives its share (K,) of the members; it is not trained itself."""
 
     def __init__(self, models: Sequence[nn.Module], shares: Sequence[float]) -> None:
         super().__init__()
@@ -242,7 +237,7 @@ class PoolModel(nn.Module):
         self.shares = tuple(shares)
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Nothing: its models are fitted by themselves."""
+        """Nothing: the models are already fitted."""
 
     @torch.no_grad()
     def sample(
@@ -272,9 +267,9 @@ def pooled_parts(
     *,
     share_noise: bool = True,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """`pooled_members` of as many rows at a time as memory should hold, with their place; nothing without a model.
+    """`pooled_members` in chunks of rows, with their place; nothing without a model.
 
-    Without shared noise a part draws from a seed of its own, `seed` plus the place of its first row.
+    Without shared noise a chunk has its own seed, `seed` plus the place of its first row.
     """
     size = max(1, _MEMBERS_HELD // members)
     for start in range(0, len(features) if models else 0, size):
@@ -295,8 +290,8 @@ def pooled_members(
 ) -> Tensor:
     """Members (N, M, D) of all models together, in physical units, on the CPU.
 
-    Rows are computed in parts of one size, the last one filled up: float32 sums depend on the shape of a product, and
-    so a row would depend on how many neighbours it has. Its place among them may still change its last digits.
+    Rows are computed in chunks of one size, the last one padded: float32 sums depend on the shape of a product, so that
+    a row would depend on how many others there are. Its place among them may still change its last digits.
     """
     shares = member_shares(members, len(models))
     parts = [

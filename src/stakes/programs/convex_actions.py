@@ -418,7 +418,7 @@ def _matrices(limits: Limits | None, parts: int) -> tuple[Tensor, Tensor, Tensor
     """G, g, E and e in double precision, empty where there are none."""
     given = () if limits is None else limits
     if not isinstance(given, tuple) or len(given) not in (0, 2, 4):
-        raise CostError("limits must be (G, g), for G a <= g, or (G, g, E, e), with E a = e besides")
+        raise CostError("limits must be (G, g), for G a <= g, or (G, g, E, e), with E a = e too")
     blank = torch.zeros(0, parts, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
     numbers = [torch.as_tensor(each, dtype=torch.float64, device="cpu") for each in given]
     for name, matrix, vector in zip(("G and g", "E and e"), numbers[::2], numbers[1::2], strict=False):
@@ -452,8 +452,8 @@ def _middle(limits: LinearLimits) -> Tensor:
     free = middle[..., -1] > 1e-9 * (d.abs().amax(-1) + 1e-300)
     if known_false(solution.solved.reshape(free.shape) & free):
         raise CostError(
-            "limits must leave room between the bounds: no action meets them all, or only at an edge of each (what is "
-            "to be equal goes into E and e)"
+            "limits must leave room between the bounds, but no action lies strictly inside all of them (equalities go "
+            "into E and e)"
         )
     return middle[..., :-1]
 
@@ -497,24 +497,23 @@ def cost_function(
 ) -> FunctionCost | ConvexCost:
     """Wrap any torch function f(action, outcome) as a cost on [lower, upper].
 
-    An action with many parts, A > 1, comes with `limits` or `parts`. Then f is to be convex in the action and twice
-    differentiable: it is searched from the middle of the limits, and where f is not convex another minimum may be
-    better. Where the curvature at the action is negative in any direction there is no gradient.
+    For a vector action, A > 1, give `limits` or `parts`. Then f should be convex in the action and twice
+    differentiable: the search starts in the middle of the limits and finds one minimum, and there is no gradient where
+    the curvature is negative in some direction.
 
     Args:
         function: The cost of an action at an outcome, differentiable in both. For a single outcome, D = 1, both
             arguments come without their last axis and f is elementwise; for D > 1 they are action (..., 1) and outcome
-            (..., D), and f returns (...). With many parts they are always action (..., A) and outcome (..., D).
-        lower: The least action that can be taken, finite; with many parts a number, or a tensor whose last axis is A
-            or 1.
-        upper: The largest action that can be taken, finite and above `lower`; likewise.
-        convex: Whether f is convex in the action, whatever the outcome. It is your word, on which certificates then
-            rest: no number of evaluations can prove it. `solve_action`, `check_cost` and `check_program` raise where
-            they see that it does not hold. Without it no action is certified; actions and gradients are those of a
-            search.
-        limits: (G, g) for G a <= g, or (G, g, E, e) with E a = e besides: matrices (K, A) and (J, A), and what they
-            allow, (..., K) and (..., J); None for bounds alone.
-        parts: A; None for the columns of G, or for one number where there are no limits.
+            (..., D), and f returns (...). For a vector action they are always action (..., A) and outcome (..., D).
+        lower: The smallest feasible action, finite; for a vector action a number, or a tensor whose last axis is A or
+            1.
+        upper: The largest feasible action, finite and above `lower`; likewise.
+        convex: Whether f is convex in the action at every outcome. Certificates rest on this declaration, as no number
+            of evaluations can prove it; `solve_action`, `check_cost` and `check_program` raise if they find that it
+            does not hold. Without it no action is certified.
+        limits: (G, g) for G a <= g, or (G, g, E, e) with E a = e too: matrices (K, A) and (J, A), and right-hand sides
+            (..., K) and (..., J). None for bounds alone.
+        parts: A; None for the columns of G, or for a scalar action if there are no limits.
 
     >>> import torch, stakes
     >>> cost = stakes.cost_function(lambda a, y: (a - y) ** 2, lower=0.0, upper=10.0)

@@ -392,22 +392,22 @@ class ProgramSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class InteriorPoint:
-    """How scenario programs are solved.
+    """The interior-point method for scenario programs.
 
     Attributes:
-        iterations: How many steps are taken at most; cases that are solved, or as good as solved and no longer getting
-            better, are left alone.
-        tolerance: The largest residual, and gap over 1 plus the objective, at which a case is left alone, in units of
+        iterations: The largest number of steps. Cases that are solved, or nearly solved and no longer improving, stop
+            earlier.
+        tolerance: The residual, and the gap over 1 plus the objective, at which a case counts as solved, in units of
             the case.
-        smoothing: None for the exact gradient, which limits that bind block. A number, such as 0.01, takes the gradient
-            of the action with a log barrier at its limits (`stakes.programs.scenario_program`), every slack times its
-            price being that number in units of the case; actions and certificates stay exact. With it, a cost of one
-            number takes the gradient of its action with a log barrier (`stakes.actions.solve`), too.
-        memory: About how many bytes a solve may take. A batch that needs more is solved in chunks, at least one case at
-            a time; no answer depends on it. The gradient keeps the factors of all cases. None for 128 MiB on a CPU,
-            where larger chunks take longer, and 1 GiB elsewhere.
-        fixed_iterations: How many steps are taken where Python may not look at numbers, as on an accelerator, so that a
-            training step can be captured. Programs mostly need 7 to 15; one that needs more is not certified.
+        smoothing: None for the exact gradient, which vanishes in directions that binding limits block. A number, such
+            as 0.01, takes the gradient of the action with a log barrier at its limits, at the point where every slack
+            times its price is that number in units of the case. Actions and certificates stay exact. It also applies
+            to costs of a scalar action.
+        memory: About how many bytes a solve may take; larger batches are solved in chunks of at least one case, with
+            the same results. The gradient keeps the factors of all cases. None for 128 MiB on a CPU, where larger
+            chunks are slower, and 1 GiB elsewhere.
+        fixed_iterations: The number of steps on a GPU, where it has to be fixed so that a training step can be
+            captured. Most programs need 7 to 15; one that needs more is not certified.
     """
 
     iterations: int = 40

@@ -1,4 +1,4 @@
-"""The modelling language: quantities with bounds and prices, limits as text, recourse; and their matrices."""
+"""The modelling language: quantities with bounds and prices, constraints as text, recourse; and their matrices."""
 
 import ast
 import re
@@ -109,7 +109,7 @@ def read_rows(text: str, names: Mapping[str, LinearSum]) -> list[LimitRow]:
     """The limits that a text states: expressions with <=, >= or = between them."""
     tree = _tree(re.sub(r"(?<![<>=!])=(?!=)", "==", text))
     if not isinstance(tree, ast.Compare):
-        raise CostError(f"it must say <=, >= or = between two sides, got {text!r}")
+        raise CostError(f"it must have <=, >= or = between two sides, got {text!r}")
     sides, rows = [tree.left, *tree.comparators], []
     for operator, left, right in zip(tree.ops, sides, sides[1:], strict=False):
         if isinstance(operator, ast.Eq):
@@ -117,7 +117,7 @@ def read_rows(text: str, names: Mapping[str, LinearSum]) -> list[LimitRow]:
         elif isinstance(operator, ast.LtE | ast.GtE):
             rows += _limit(*((left, right) if isinstance(operator, ast.LtE) else (right, left)), names)
         else:
-            raise CostError(f"it must say <=, >= or = between two sides, got {text!r}")
+            raise CostError(f"it must have <=, >= or = between two sides, got {text!r}")
     return rows
 
 
@@ -139,7 +139,7 @@ def _tree(text: str) -> ast.expr:
             warnings.simplefilter("error")
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning):
-        raise CostError(f"it must be written like 2 * hours + missing >= outcome, got {text!r}") from None
+        raise CostError(f"it must be written like 2 * hours + missing >= outcome, got {text[:60]!r}") from None
 
 
 def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
@@ -155,10 +155,10 @@ def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             return FUNCTIONS[name](_of_each_outcome(node, names))
         case ast.Call(func=ast.Name(id="abs")):
-            raise CostError("abs(...) may only be the whole smaller side, as in abs(change(hours)) <= 2")
+            raise CostError("abs(...) must be the whole smaller side, as in abs(change(hours)) <= 2")
         case _:
             known = f"numbers, names, + - * / and {', '.join(FUNCTIONS)}"
-            raise CostError(f"it may have {known} only, got {ast.unparse(node)!r}")
+            raise CostError(f"it may contain only {known}, got {ast.unparse(node)[:60]!r}")
 
 
 def _is_finite(number: float) -> bool:
@@ -181,9 +181,7 @@ def _argument(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
 def _of_each_outcome(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
     value = _argument(node, names)
     if value.single:
-        raise CostError(
-            f"a function needs one number for each outcome, got one for all of them in {ast.unparse(node)!r}"
-        )
+        raise CostError(f"a function needs one number per outcome, got a single one in {ast.unparse(node)!r}")
     return value
 
 
@@ -200,7 +198,7 @@ def _joined(left: LinearSum, operator: ast.operator, right: LinearSum, node: ast
         case ast.Div() if not right.parts and bool((right.constant != 0).all()):
             single, (left, right) = left.single and right.single, _alike(left, right)
             return replace(left.times(1 / right.constant), single=single)
-    raise CostError(f"quantities may be multiplied with numbers and divided by them only, got {ast.unparse(node)!r}")
+    raise CostError(f"quantities may only be multiplied or divided by numbers, got {ast.unparse(node)!r}")
 
 
 def _less(one: LinearSum, two: LinearSum) -> LinearSum:
@@ -210,7 +208,7 @@ def _less(one: LinearSum, two: LinearSum) -> LinearSum:
 def _alike(one: LinearSum, two: LinearSum) -> tuple[LinearSum, LinearSum]:
     """Both in equally many rows: what is one for all outcomes goes with any number of them."""
     if len(one) != len(two) and not (one.single or two.single):
-        raise CostError(f"{len(one)} numbers and {len(two)} do not go together")
+        raise CostError(f"the sides differ in length: {len(one)} and {len(two)} numbers")
     rows = len(two) if one.single else len(one)
     repeated = torch.ones(rows, 1, dtype=torch.float64)
     first, second = (each if len(each) == rows else each.mixed(repeated) for each in (one, two))
@@ -223,17 +221,17 @@ Amount = float | tuple[float, ...] | str
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity that is decided, for each outcome or once for all.
+    """A decision variable, one per outcome or a single one.
 
-    An amount is a number, a sequence with one for each outcome, or a text such as "2 * price" about the numbers of the
-    program; that of `cost` may be about the outcome too.
+    An amount is a number, a sequence with one per outcome, or text such as "2 * price" in the numbers of the program;
+    that of `cost` may involve the outcome, too.
 
     Attributes:
-        cost: What one unit costs; negative where it earns.
-        lower: What it does not fall below; None, or "none" in a file, for no such bound.
-        upper: What it does not exceed; None for no such bound.
-        square: What the square of it costs, not negative.
-        each: Whether there is one for each outcome; False for a single one.
+        cost: The cost per unit; negative for revenue.
+        lower: The lower bound; None, or "none" in a file, for none.
+        upper: The upper bound; None for none.
+        square: The cost of its square, not negative.
+        each: Whether there is one per outcome; False for a single one.
 
     >>> print(Quantity(cost=[3, 2], upper="capacity"))
     one for each outcome, 0 to capacity, at 3/2
@@ -275,8 +273,8 @@ def plain_amount(where: str, value: object) -> Amount:
         return tuple(map(float, listed))
     if _is_number(listed):
         return float(listed)
-    expected, whole = "a finite number, one for each outcome, or a text", type(listed) is int
-    raise CostError(f"{where} must be {expected}, got {'one beyond 1e308' if whole else repr(listed)}")
+    got = "one beyond 1e308" if type(listed) is int else repr(listed)
+    raise CostError(f"{where} must be a finite number, a list with one per outcome, or text, got {got}")
 
 
 def _is_number(value: object) -> bool:
@@ -363,7 +361,8 @@ class ProgramMatrices:
         for name, row in rows:
             if others := [word for word in row.expression.parts if word not in self.decide]:
                 raise CostError(
-                    f"limits.{name}: it must be about what is decided, got {others[0]!r}; make it a recourse constraint"
+                    f"limits.{name}: it may only use decided quantities, got {others[0]!r}; make it a recourse "
+                    "constraint"
                 )
         return rows
 
@@ -381,7 +380,7 @@ class ProgramMatrices:
         for name, size in self._sizes("recourse").items():
             lower, upper = self._bounds_of("recourse", name)
             if bool((lower != 0).any()):
-                raise CostError(f"recourse.{name}.lower must be 0: recourse is never negative")
+                raise CostError(f"recourse.{name}.lower must be 0, as recourse is never negative")
             if self.recourse[name].upper is not None:
                 yield NamedRow(name, LimitRow(LinearSum.quantity(name, size).plus(LinearSum(-upper, {}))))
 
@@ -389,7 +388,7 @@ class ProgramMatrices:
         with _naming(f"{where}.{name}"):
             rows = read_rows(text, self._names)
             if any(not row.expression.parts for row in rows):
-                raise CostError(f"it must be about some quantity, got {text!r}")
+                raise CostError(f"it must involve a quantity, got {text!r}")
             return rows
 
     def _prices(self, where: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -414,7 +413,7 @@ class ProgramMatrices:
             for side, bound, none in sides
         )
         if bool((lower > upper).any()):
-            raise CostError(f"{where}.{name}: lower must not lie above upper")
+            raise CostError(f"{where}.{name}: lower must not exceed upper")
         return lower, upper
 
     def _amount(self, where: str, amount: Amount, quantity: Quantity, about: tuple[str, ...] = ()) -> LinearSum:
@@ -422,10 +421,11 @@ class ProgramMatrices:
         with _naming(where):
             value = read_linear(amount, self._names) if isinstance(amount, str) else LinearSum.number(amount)
             if others := [word for word in value.parts if word not in about]:
-                raise CostError(f"it may be about {' and '.join(('numbers', *about))}, got {others[0]!r}")
+                raise CostError(f"it may only use {' and '.join(('numbers', *about))}, got {others[0]!r}")
             size = self.outcomes if quantity.each else 1
             if len(value) not in (1, size):
-                raise CostError(f"there are {size} of it, and {len(value)} numbers")
+                several = f", or one per outcome ({size})" if size > 1 else ""
+                raise CostError(f"it must be one number{several}, got {len(value)}")
             return value.mixed(torch.ones(size, 1, dtype=torch.float64)) if len(value) != size else value
 
     def _quantities(self, where: str) -> Mapping[str, Quantity]:
@@ -449,15 +449,13 @@ class ProgramMatrices:
         for name in self.decide:
             if name not in used:
                 raise CostError(
-                    f"decide.{name} has neither cost, limit nor recourse constraint: nothing says what it should be"
+                    f"decide.{name} has no cost, limit or recourse constraint, so that nothing determines it"
                 )
         for name in self.recourse:
             if name not in constrained:
-                raise CostError(f"recourse.{name} is in no recourse constraint: it would do nothing")
+                raise CostError(f"recourse.{name} is in no recourse constraint, so that it does nothing")
         if OUTCOME not in constrained and not priced_by_outcome:
-            raise CostError(
-                "the outcome is in no recourse constraint and no cost: there is nothing to decide by a forecast"
-            )
+            raise CostError("outcome is in no recourse constraint and no cost, so that a forecast does not matter")
 
 
 @contextmanager
@@ -503,20 +501,20 @@ _TRIED = 3  # outcomes with which words are tried where nothing says how many th
 
 @dataclass(frozen=True, repr=False)
 class Program(ProgramCost):
-    """A vector decision stated in words; a cost like any other.
+    """A vector decision written as a two-stage program; it is a cost like any other.
 
-    `decide` is decided before the outcomes are known and `recourse`, never negative, once they are, as cheaply as
-    `recourse_constraints` allow. Limits and recourse constraints are linear: numbers, names, + - * /, sum(x),
-    change(x), the step from one part to the next, and so_far(x), the sum up to each part; between them <=, >= or =,
-    and abs(x) may be the smaller side. The word `outcome` stands for the outcomes. What there is for each outcome goes
-    part by part.
+    The quantities in `decide` are chosen before the outcomes are known. Those in `recourse`, never negative, are chosen
+    afterwards, as cheaply as `recourse_constraints` allow. Limits and recourse constraints are linear in the
+    quantities: numbers, names, + - * /, sum(x), change(x), the step from each part to the next, and so_far(x), the sum
+    up to each part, with <=, >= or = between two sides; abs(x) may be the smaller side. The word `outcome` stands for
+    the outcomes. Expressions with one value per outcome hold part by part.
 
     Attributes:
-        decide: The quantities that are decided beforehand, by name.
-        recourse: The quantities that are decided once the outcomes are known, by name.
-        recourse_constraints: What must hold then, by a name of its own.
-        limits: What must hold of `decide` alone, by a name of its own.
-        numbers: Numbers that have a name, each one number or one for each outcome.
+        decide: The first-stage quantities, by name.
+        recourse: The second-stage quantities, by name.
+        recourse_constraints: The constraints of the second stage, each under a name of its own.
+        limits: The constraints of `decide` alone, each under a name of its own.
+        numbers: Named numbers for use in expressions, each one number or one per outcome.
 
     >>> import torch, stakes
     >>> bakery = stakes.Program(
@@ -586,7 +584,7 @@ class Program(ProgramCost):
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
         for where, size in self._sizes().items():
             if size != outcomes:
-                raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
+                raise ShapeError(f"{where} must be one number, or one per outcome ({outcomes}), got {size}")
         key = outcomes, torch.device(device or "cpu")
         if key not in self._built:
             with torch.inference_mode(False), torch.no_grad():  # it is kept, for training too
@@ -628,7 +626,7 @@ class Program(ProgramCost):
         sizes = self._sizes()
         if len(set(sizes.values())) > 1:
             counts = ", ".join(f"{where} has {size}" for where, size in sizes.items())
-            raise CostError(f"numbers for each outcome must be equally many, got: {counts}")
+            raise CostError(f"lists of numbers must all have one per outcome, got: {counts}")
         return next(iter(sizes.values()), None)
 
     def _sizes(self) -> dict[str, int]:
@@ -643,7 +641,7 @@ class Program(ProgramCost):
         for where in ("decide", "recourse", "recourse_constraints", "limits", "numbers"):
             words = getattr(self, where)
             if not isinstance(words, Mapping) or not all(isinstance(name, str) for name in words):
-                raise CostError(f"{where} must be a mapping from names to what they stand for, got {words!r}")
+                raise CostError(f"{where} must be a mapping with names as keys, got {words!r}")
         if not self.decide:
             raise CostError("decide must name at least one quantity")
         seen = {OUTCOME}
@@ -651,10 +649,10 @@ class Program(ProgramCost):
             for name in getattr(self, where):
                 if not is_name(name):
                     raise CostError(
-                        f"{where}.{name}: a name must be one word of letters, digits and _, and no function"
+                        f"{where}.{name}: a name must be one word of letters, digits and _, and not a function"
                     )
                 if name in seen:
-                    raise CostError(f"{where}.{name}: the name {name!r} stands for something else already")
+                    raise CostError(f"{where}.{name}: the name {name!r} is already taken")
                 seen.add(name)
         for where, kind in (
             ("decide", Quantity),

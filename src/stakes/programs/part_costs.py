@@ -147,12 +147,12 @@ def take_lists(cost: object) -> None:
             try:
                 object.__setattr__(cost, name, torch.as_tensor(value, dtype=torch.float64))
             except (TypeError, ValueError):
-                raise CostError(f"{name} must be numbers, one for each outcome, got {value!r}") from None
+                raise CostError(f"{name} must be a list of numbers, one per outcome, got {value!r}") from None
     sizes = {name: value.shape[-1:].numel() for name, value in vars(cost).items() if isinstance(value, Tensor)}
     several = {name: size for name, size in sizes.items() if size != 1}
     if len(set(several.values())) > 1:
         counts = ", ".join(f"{name} has {size}" for name, size in several.items())
-        raise CostError(f"numbers for each outcome must be equally many, got: {counts}")
+        raise CostError(f"lists of numbers must all have one per outcome, got: {counts}")
 
 
 def parameter_parts(cost: object, name: str, parts: int, device: torch.device | None) -> Tensor:
@@ -164,8 +164,8 @@ def parameter_parts(cost: object, name: str, parts: int, device: torch.device | 
     value = value if value.dim() else value[None]
     if value.shape[-1] not in (1, parts):
         if parts == 1:
-            raise ShapeError(f"{name} must be one number, or one for each case (..., 1), got {tuple(value.shape)}")
-        raise ShapeError(f"{name} must be one number, or one for each of {parts} outcomes, got {value.shape[-1]}")
+            raise ShapeError(f"{name} must be one number, or one per case (..., 1), got {tuple(value.shape)}")
+        raise ShapeError(f"{name} must be one number, or one per outcome ({parts}), got {value.shape[-1]}")
     return value.expand(*value.shape[:-1], parts)
 
 

@@ -53,7 +53,7 @@ def require_meaning(numbers: Mapping[str, Tensor | None]) -> None:
             none = "infinity" if name == "lower" else "minus infinity"
             raise NonFiniteError(f"{name} must not be NaN or {none}, got {shown_numbers(value)}")
     if diagonal.dim() == 1 and known_false(diagonal > 0):
-        raise CostError(f"W must be positive where it is given by its diagonal, got {shown_numbers(diagonal)}")
+        raise CostError(f"W must be positive if given as a diagonal, got {shown_numbers(diagonal)}")
     for name in ("P", "Q"):
         matrix = numbers.get(name)
         if matrix is not None:
@@ -65,8 +65,8 @@ def warn_of_parameters(numbers: Mapping[str, object]) -> None:
     names = [name for name, value in numbers.items() if isinstance(value, Tensor) and value.requires_grad]
     if names:
         warnings.warn(
-            f"the action has no gradient by the parameters of this cost ({', '.join(names)}): where it takes a solver, "
-            "it is known by the members alone",
+            f"the action has no gradient with respect to the parameters of this cost ({', '.join(names)}): solved "
+            "actions are differentiable in the members only",
             StakesWarning,
             stacklevel=2,
         )
@@ -86,7 +86,7 @@ def _require_curvature(name: str, matrix: Tensor) -> None:
             torch.linalg.cholesky_ex(matrix + torch.diag_embed((size + 1e-300)[..., 0].expand_as(diagonal))).info == 0
         )
     if known_false(convex):
-        raise CostError(f"{name} must be positive semidefinite: the cost would not be convex")
+        raise CostError(f"{name} must be positive semidefinite, or the cost is not convex")
 
 
 _MET = 1e-9  # a row that asks for less than that, of what it is made of, is met: an action is known no better
@@ -101,28 +101,31 @@ class SolvedProgram(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScenarioProgram:
-    """The matrices of a decision with A parts about D outcomes, with Z parts of recourse in R rows.
+    """A two-stage program: an action a (A parts), outcomes y (D), and a recourse z (Z parts) in R rows per member.
 
-    Vectors may have a batch (...) of their own in front, one for each case; matrices are the same for all cases, but
-    for P and p_y. Whatever is None is zero, or no limit.
+        minimise over a:  1/2 a'P a + (p + p_y E y)'a + E min_z [1/2 z'Q z + (q + q_y y)'z]
+        subject to        T a + W z >= h + h_y y, z >= 0;  G a <= g, E a = e, lower <= a <= upper
+
+    Vectors may have batch axes (...), one entry per case; matrices are shared by all cases, except P and p_y. None
+    means zero, or no limit.
 
     Attributes:
-        T: What the action does in the rows of the recourse, (R, A).
-        W: What the recourse does there: (R, Z), or (R,) where it is diagonal.
-        h_y: What the outcome asks of the rows, (R, D).
-        h: The same, whatever the outcome, (..., R).
-        q: What the recourse costs, (..., Z).
-        q_y: What it costs by the outcome, (Z, D).
-        Q: The curvature of that cost, positive semidefinite: (Z, Z), or (Z,) where it is diagonal.
-        p: What the action costs, (..., A).
-        p_y: What it costs by the mean outcome, (..., A, D).
-        P: The curvature of that cost, (..., A, A), positive semidefinite.
-        G: Limits of the action, (K, A).
-        g: What they allow, (..., K).
-        E: Equations of the action, (J, A).
-        e: What they equal, (..., J).
-        lower: What no part of the action falls below, (..., A).
-        upper: What no part of the action exceeds, (..., A).
+        T: The action in the rows of the recourse, (R, A).
+        W: The recourse in its rows: (R, Z), or (R,) if diagonal.
+        h_y: The outcome in the rows, (R, D).
+        h: The constant of the rows, (..., R).
+        q: The price of the recourse, (..., Z).
+        q_y: Its dependence on the outcome, (Z, D).
+        Q: The curvature of the recourse cost, positive semidefinite: (Z, Z), or (Z,) if diagonal.
+        p: The price of the action, (..., A).
+        p_y: Its dependence on the mean outcome, (..., A, D).
+        P: The curvature of the action's cost, (..., A, A), positive semidefinite.
+        G: Inequality constraints of the action, (K, A).
+        g: Their right-hand sides, (..., K).
+        E: Equality constraints of the action, (J, A).
+        e: Their right-hand sides, (..., J).
+        lower: Lower bounds of the action, (..., A).
+        upper: Upper bounds of the action, (..., A).
     """
 
     T: Tensor
@@ -245,7 +248,7 @@ class ScenarioProgram:
 
         Args:
             samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
+            weights: Weight of each member, (..., M); None for equal weights.
         """
         *cases, members, width = samples.shape
         shape = torch.Size(cases)
@@ -283,7 +286,7 @@ class ScenarioProgram:
 
         Args:
             samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike. One without weight counts for
+            weights: Weight of each member, (..., M); None for equal weights. One without weight counts for
                 nothing.
         """
         sizes, cases = samples.detach().double().abs(), samples.shape[:-2]
@@ -302,7 +305,7 @@ class ScenarioProgram:
         Args:
             action: Actions (..., A).
             samples: Members (..., M, D), which tell what is small there.
-            weights: What each member weighs, (..., M); None where all count alike.
+            weights: Weight of each member, (..., M); None for equal weights.
         """
         C, d = self._limits(samples.shape[:-2])
         flat, unit = action.reshape(-1, self.parts), self.unit(samples, weights).reshape(-1, 1)
@@ -315,7 +318,7 @@ class ScenarioProgram:
         Args:
             action: Actions (..., A).
             samples: Members (..., M, D), which tell what is small there.
-            weights: What each member weighs, (..., M); None where all count alike.
+            weights: Weight of each member, (..., M); None for equal weights.
         """
         return (self.slack(action, samples, weights) > BINDS).all(-1)
 
@@ -422,7 +425,7 @@ class ScenarioProgram:
             raise ShapeError(f"Q must have the shape ({Z},) or ({Z}, {Z}), got {tuple(self.Q.shape)}")
         for matrix, vector in (("G", "g"), ("E", "e")):
             if (getattr(self, matrix) is None) != (getattr(self, vector) is None):
-                raise CostError(f"{matrix} and {vector} go together, got one of them")
+                raise CostError(f"{matrix} and {vector} must be given together")
 
 
 def _require_batch(name: str, batch: torch.Size, cases: torch.Size) -> None:
@@ -506,7 +509,7 @@ def certified(
 def required_interior_point(solver: object) -> InteriorPoint | None:
     """The solver, which must be one for programs; None for the default one."""
     if solver is not None and not isinstance(solver, InteriorPoint):
-        raise SettingError(f"solver must be an InteriorPoint for a decision with many parts, got {solver!r}")
+        raise SettingError(f"solver must be an InteriorPoint for this cost, got {solver!r}")
     return solver
 
 
@@ -594,15 +597,15 @@ def _flat(data: ScenarioData, system: StepSystem) -> Tensor:
 
 
 class LimitPrices(NamedTuple):
-    """The L limits of the best action of each case (...).
+    """The L limits at the best action of each case (...).
 
     Attributes:
-        kinds: The parameter that each limit is of, such as "ramp", "budget", "upper" or "lower", (L,).
-        places: Where it holds, such as the name of a part, (L,).
-        parts: Which parts of the action it is about, counted from 0, (L,).
+        kinds: The parameter behind each limit, such as "ramp", "budget", "upper" or "lower", (L,).
+        places: Where it applies, such as the name of a part, (L,).
+        parts: The parts of the action it involves, counted from 0, (L,).
         binds: Whether the best action is at the limit, (..., L), bool.
-        price: By how much the expected cost would fall if the limit allowed one unit more, in the cost's unit per unit
-            of the action, (..., L): 0 where it does not bind, NaN where the program was not solved.
+        price: The fall of the expected cost per unit by which the limit is relaxed, in the cost's unit per unit of the
+            action, (..., L): 0 where it does not bind, NaN where the program was not solved.
     """
 
     kinds: tuple[str, ...]
@@ -612,7 +615,7 @@ class LimitPrices(NamedTuple):
     price: Tensor
 
     def saved_by(self) -> dict[str, Tensor]:
-        """What one unit more of each parameter, allowed everywhere at once, would save, (...), by its name."""
+        """The saving from one unit more of each parameter, everywhere at once, (...), by its name."""
         chosen = {kind: [own == kind for own in self.kinds] for kind in dict.fromkeys(self.kinds)}
         return {kind: self.price[..., torch.tensor(which)].sum(-1) for kind, which in chosen.items()}
 
@@ -625,9 +628,9 @@ def limit_prices(
     weights: Tensor | None = None,
     solver: InteriorPoint | None = None,
 ) -> LimitPrices:
-    """Which limits of the best action bind, and what each of them costs: its shadow price.
+    """Which limits bind at the best action, and their shadow prices.
 
-    A price holds for small changes: it is the slope of the expected cost, and falls as the limit is eased.
+    A price holds for small changes: it is the slope of the expected cost, and falls as the limit is relaxed.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]])  # one case, three members, D = 2
@@ -636,16 +639,14 @@ def limit_prices(
     ('budget', True, 1.667)
 
     Args:
-        cost: A decision with many parts, such as `ScheduleCost`.
+        cost: A risk-neutral program, such as `ScheduleCost`.
         samples: Members (..., M, D) of each forecast.
         outcomes: The names of the D outcomes; None numbers them.
-        weights: What each member weighs, (..., M) or (M,); None where all count alike.
-        solver: How the program is solved; None for `InteriorPoint()`.
+        weights: Weight of each member, (..., M) or (M,); None for equal weights.
+        solver: How to solve the program; None for `InteriorPoint()`.
     """
     if (stated := program_cost(cost)) is None:
-        raise CostError(
-            f"limits have prices where a decision has many parts and no aversion to risk, got {type(cost).__name__}"
-        )
+        raise CostError(f"cost must be a risk-neutral program, such as ScheduleCost, got {type(cost).__name__}")
     check_samples(samples)
     names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
     if len(names) != samples.shape[-1]:

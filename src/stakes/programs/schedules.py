@@ -414,15 +414,15 @@ class ScheduleCost(SeparableCost):
     c(a, y) = sum_t short relu(y_t - a_t) + long relu(a_t - y_t) + 1/2 quadratic (a_t - y_t)^2
     with |a_t - a_{t-1}| <= ramp.
 
-    A parameter is a number, a list, or a tensor or array whose last axis is T or 1, with the cases (...) before it.
+    Parameters are numbers, lists, or tensors or arrays whose last axis is T or 1 after the cases (...).
 
     Attributes:
-        short: What one missing unit costs, not negative.
-        long: What one unit too many costs, not negative; short and long together are positive.
-        quadratic: What the square of the difference costs, twice, not negative.
-        ramp: By how much neighbours may differ, positive, a number or (..., 1); None for no such limit.
-        lower: What no a_t falls below.
-        upper: What no a_t exceeds; None for no such bound.
+        short: The cost per missing unit, not negative.
+        long: The cost per excess unit, not negative; short and long must not both be 0.
+        quadratic: Twice the cost per squared difference, not negative.
+        ramp: The largest change from one t to the next, positive, a number or (..., 1); None for no limit.
+        lower: The lower bound of every a_t.
+        upper: The upper bound of every a_t; None for no bound.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[[1.0, 1.0, 4.0], [2.0, 1.0, 5.0], [3.0, 1.0, 6.0]]])  # one case, three members, T = 3
@@ -513,12 +513,12 @@ class AllocationCost(SeparableCost):
 
     c(a, y) = sum_d short relu(y_d - a_d) + long relu(a_d - y_d),   sum_d a_d <= budget,   a_d >= 0.
 
-    A parameter is a number, a list, or a tensor or array whose last axis is D or 1, with the cases (...) before it.
+    Parameters are numbers, lists, or tensors or arrays whose last axis is D or 1 after the cases (...).
 
     Attributes:
-        short: What one missing unit costs, not negative.
-        long: What one unit too many costs, not negative; short and long together are positive.
-        budget: What there is to share out, positive, a number or (..., 1).
+        short: The cost per missing unit, not negative.
+        long: The cost per excess unit, not negative; short and long must not both be 0.
+        budget: The amount to divide, positive, a number or (..., 1).
 
     >>> import torch, stakes
     >>> members = torch.tensor([[[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]])  # one case, three members, D = 2
@@ -618,7 +618,7 @@ def _require_prices(short: Parameter, long: Parameter) -> None:
     require_not_negative("short", short)
     require_not_negative("long", long)
     if known_false(torch.as_tensor(short) + torch.as_tensor(long) > 0):
-        raise CostError("short and long must not both be 0: nothing would be at stake")
+        raise CostError("short and long must not both be 0, as nothing would be at stake")
 
 
 def require_not_negative(name: str, value: Parameter) -> None:
@@ -638,4 +638,4 @@ def _require_bounds(lower: Parameter, upper: Parameter | None) -> None:
         if ordered.dim():
             place = tuple((~ordered).nonzero()[0].tolist())
             got = f"got {float(least[place]):g} and {float(most[place]):g} in part {place[-1] + 1}"
-        raise CostError(f"lower must not lie above upper, {got}")
+        raise CostError(f"lower must not exceed upper, {got}")

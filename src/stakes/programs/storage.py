@@ -199,19 +199,19 @@ class StorageCost(ProgramCost):
 
     c(a, y) = sum_t -price a_t + min sum_t short u_t + long o_t,   y_t + discharge_t - charge_t + u_t - o_t = a_t,
 
-    with u what has to be bought, o what is spilled, and a battery of limited power and energy, whose final charge is
-    worth nothing. The least cost is that of a battery which knows the whole day: `causal_cost` is that of one which
-    knows the hour alone, and never lies below it. A parameter is a number, a list, or a tensor or array whose last
-    axis is T or 1, with the cases (...) before it; efficiency is a number.
+    with u bought, o spilled, and a battery of limited power and energy, whose final charge is worth nothing. The cost
+    is that of a battery operated with knowledge of the whole day; `causal_cost`, for one that only knows the current
+    hour, is never lower. Parameters are numbers, lists, or tensors or arrays whose last axis is T or 1 after the cases
+    (...); efficiency is a number.
 
     Attributes:
-        price: What a committed unit earns.
-        short: What a missing unit costs; above the price, or committing would pay without end.
-        long: What a spilled unit costs, not negative.
-        power: The most that is charged or discharged in one t, positive.
-        energy: The most that the battery holds, positive.
-        efficiency: The share of what is charged that can be discharged, above 0 and at most 1.
-        start: What the battery holds at the beginning, a number or (..., 1).
+        price: The revenue per committed unit.
+        short: The cost per missing unit; above the price, or committing more would always pay.
+        long: The cost per spilled unit, not negative.
+        power: The largest charge or discharge in one t, positive.
+        energy: The capacity of the battery, positive.
+        efficiency: The share of the charged energy that can be discharged, above 0 and at most 1.
+        start: The initial charge, a number or (..., 1).
 
     >>> import torch, stakes
     >>> made = torch.tensor([[[4.0, 0.0], [4.0, 0.0]]])  # one case, two members, T = 2
@@ -240,15 +240,15 @@ class StorageCost(ProgramCost):
         _require_battery(self)
         short, price = (torch.as_tensor(number, dtype=torch.float64) for number in (self.short, self.price))
         if known_false(short > price):
-            raise CostError("short must lie above price, or committing more would pay without end")
+            raise CostError("short must exceed price, or committing more would always pay")
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
         return (parameter_parts(self, "long", outcome.shape[-1], outcome.device) * outcome).sum(-1)
 
     def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each day, (...), where the battery takes every surplus and covers every lack as they come.
+        """The cost of each day, (...), if the battery absorbs every surplus and covers every shortfall as they come.
 
-        It is infinite where the battery holds more than it may in the next hour and has not the power to get rid of it.
+        It is infinite if the capacity falls below the charge and the battery lacks the power to discharge the excess.
 
         Args:
             action: Commitments (..., T).
@@ -298,19 +298,19 @@ class StorageCost(ProgramCost):
 
 @dataclass(frozen=True)
 class ArbitrageCost(ProgramCost):
-    """Charge and discharge a battery against prices y_t that are not known yet, with wear:
+    """Charge and discharge a battery at prices y_t that are not known yet, with wear:
 
     c(a, y) = sum_t y_t (charge_t - discharge_t) + 1/2 quadratic (charge_t^2 + discharge_t^2).
 
-    The action has 2 T parts, what is charged at every t and then what is discharged, each between 0 and the power; the
-    battery is empty at first, and holds between 0 and its energy. Power and energy are numbers, or tensors whose last
-    axis is T or 1, with the cases (...) before it.
+    The action has 2 T parts, the charge at every t and then the discharge, each between 0 and the power. The battery
+    starts empty and holds at most its energy. Power and energy are numbers, or tensors whose last axis is T or 1 after
+    the cases (...).
 
     Attributes:
-        power: The most that is charged or discharged in one t, positive.
-        energy: The most that the battery holds, positive.
-        efficiency: The share of what is charged that can be discharged, above 0 and at most 1.
-        quadratic: Twice what the square of the power wears off, not negative, a number.
+        power: The largest charge or discharge in one t, positive.
+        energy: The capacity of the battery, positive.
+        efficiency: The share of the charged energy that can be discharged, above 0 and at most 1.
+        quadratic: Twice the wear per squared unit of power, not negative, a number.
 
     >>> import torch, stakes
     >>> prices = torch.tensor([[[1.0, 9.0], [3.0, 11.0]]])  # one case, two members, T = 2
@@ -338,7 +338,7 @@ class ArbitrageCost(ProgramCost):
 
     @property
     def upper(self) -> Parameter:
-        """The most that is charged or discharged in one t."""
+        """The largest charge or discharge in one t."""
         power = self.power
         return torch.cat([power, power], -1) if isinstance(power, Tensor) and power.shape[-1:].numel() > 1 else power
 
@@ -394,6 +394,6 @@ def _require_battery(cost: Any) -> None:
     require_finite("start", getattr(cost, "start", 0.0), CostError)
     start, energy = (torch.as_tensor(each) for each in (getattr(cost, "start", 0.0), cost.energy))
     if start.shape[-1:].numel() != 1:
-        raise CostError(f"start must be one number, what the battery holds at first, got {shown_numbers(start)}")
+        raise CostError(f"start must be one number, the initial charge, got {shown_numbers(start)}")
     if known_false((start >= 0) & (start <= (energy[..., :1] if energy.dim() else energy))):
-        raise CostError("start must lie between 0 and energy, that of the first t where each has its own")
+        raise CostError("start must lie between 0 and the energy of the first t")

@@ -149,20 +149,22 @@ def member_influence(cost: Cost, members: Tensor, outcome: Tensor) -> Tensor:
 class DecisionScore:
     """Realised cost of the action that the forecast recommends, S_c(F, y) = c(a*(F), y)   (eq. dec_loss).
 
-    Proper for the forecast distribution F (Proposition 1), not strictly: forecasts with one best action score alike.
-    For the M members F_M it is not proper: E c(a*(F_M), Y) exceeds E c(a*(F), Y) by O(1/M), and a forecast can lower
-    it by bending. "debiased" removes the leading term with the scores of the two halves of the members,
+    Proper for the forecast distribution F (Proposition 1), though not strictly: forecasts with the same best action
+    score alike. For the M members F_M it is not proper: E c(a*(F_M), Y) exceeds E c(a*(F), Y) by O(1/M), and a
+    distorted forecast can score better. "debiased" removes the leading term with the scores of both halves of the
+    members,
 
         2 S(y_1..y_M) - (S(y_1..y_{M/2}) + S(y_{M/2+1}..y_M)) / 2,
 
-    for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
-    decide (docs/explanation/theory.md): an option, never a silent default.
+    for even M >= 4. It is not proper either, and overcorrects unless M is well above the number of members that decide
+    (docs/explanation/theory.md), so it is never the default.
 
     Attributes:
-        cost: What an action costs at an outcome.
+        cost: The cost of an action at an outcome.
         estimator: "plain" for S of all members, "debiased" for the formula above.
-        solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
-            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/explanation/certificates.md).
+        solver: How to find the best action; None takes the closed form of the cost if it has one, else
+            `NewtonBisection()`. `InteriorPoint(smoothing=0.01)` also smooths the gradient
+            (docs/explanation/certificates.md).
     """
 
     cost: Cost
@@ -179,7 +181,7 @@ class DecisionScore:
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), for the estimator "plain" only; None where all count alike.
+            weights: Weight of each member, (..., M), for the estimator "plain" only; None for equal weights.
         """
         if requires_eager(self.cost):
             return torch.compiler.disable(DecisionScore.__call__)(self, samples, outcome, weights=weights)

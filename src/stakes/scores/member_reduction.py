@@ -1,4 +1,4 @@
-"""Fewer members that decide as all of them do: support points with weights, and what the reduction costs."""
+"""Scenario reduction: weighted support points, and what deciding from them costs."""
 
 from dataclasses import dataclass, fields
 
@@ -19,11 +19,11 @@ _MOMENTS_OF_POINTS = 0.5  # matched moments for each point, at most: more would 
 
 @dataclass(frozen=True, eq=False)
 class ReducedMembers:
-    """A few weighted members that stand for many, and what it costs to decide from them.
+    """A few weighted members that represent many, and the cost of deciding from them.
 
     Attributes:
         members: The support points (..., n, D), in the unit of the members, or some of the members.
-        weights: What each of them weighs, (..., n); each case adds up to 1.
+        weights: Their weights, (..., n), which sum to 1 in each case.
         energy_distance: How far they are from all members, 2 E|X - Y| - E|X - X'| - E|Y - Y'|, (...).
         full_action: With a cost, the best action under all members, (..., A).
         action: With a cost, the best action under the reduced ones, (..., A).
@@ -63,21 +63,19 @@ class ReducedMembers:
 def reduce_members(
     samples: Tensor, count: int, weights: Tensor | None = None, cost: Cost | None = None
 ) -> ReducedMembers:
-    """A few weighted members that stand for many: support points, the points of least energy distance to all.
+    """A few weighted members that represent many: support points, which have the least energy distance to all members.
 
-    The energy distance is the divergence of the energy score, so that the few forecast what the many do. With a cost
-    the weights also keep the expected cost of the best action under all members and the mean slope there, where weights
-    can; and the members next to support points of what they cost are tried as well. Of these, each case gets those from
-    which it decides best; `gap` is what that costs under all members. The result is the same every time, and no
-    gradient passes through it.
+    The energy distance is the divergence of the energy score. With a cost, the weights also preserve the expected cost
+    of the best action under all members, and its slope there, as far as weights can; members close to support points of
+    their costs are tried, too. Each case gets the reduction with the best decision, and `gap` is what it costs under
+    all members. The result is deterministic and has no gradient.
 
     Args:
-        samples: Members (..., M, D) of each forecast, in physical units; outcomes of different scale are to be
-            scaled first, since distances mix them.
-        count: n, how many members are left; at most M.
-        weights: What each member weighs, (..., M) or (M,), not negative; only ratios matter. None where all count
-            alike.
-        cost: What an action costs at an outcome; None where no decision is known.
+        samples: Members (..., M, D) of each forecast, in physical units; scale outcomes of different magnitude first,
+            as distances mix them.
+        count: n, the number of members to keep, at most M.
+        weights: Weight of each member, (..., M) or (M,), not negative; only ratios matter. None for equal weights.
+        cost: The cost of an action at an outcome; None if there is no decision.
 
     >>> import torch, stakes
     >>> members = torch.distributions.LogNormal(0.0, 1.0).icdf(torch.linspace(0.001, 0.999, 1000))[:, None]
@@ -89,7 +87,7 @@ def reduce_members(
     check_finite(samples, "samples", True)
     require_count("count", count)
     if samples.shape[-2] < 2:
-        raise ShapeError("samples must have at least two members to reduce, got one")
+        raise ShapeError("samples must have at least two members, got one")
     if count > samples.shape[-2]:
         raise ShapeError(f"count must be at most the number of members, {samples.shape[-2]}, got {count}")
     shares = relative_weights(weights, samples)

@@ -41,14 +41,14 @@ def sum_over_processes(values: Tensor) -> Tensor:
 class ObjectiveTerms:
     """The objective case by case, (...): the total, and both terms in their own units before scaling.
 
-    `mean()` is the loss: unlike `total.mean()` it heeds mask and weights of the cases.
+    `mean()` is the loss: unlike `total.mean()` it respects the mask and the weights of the cases.
 
     Attributes:
         total: The mixture of both scaled terms, (...).
         score: The score, (...), in its own unit.
-        decision: The cost of the decision, (...), in its own unit; None where the weight is the number 0 and no action
-            is solved.
-        case_weight: What each case counts in the mean, (...); None counts all alike.
+        decision: The decision term, (...), in its own unit; None if its weight is the number 0, where no action is
+            solved.
+        case_weight: The weight of each case in the mean, (...); None for equal weights.
     """
 
     total: Tensor
@@ -194,9 +194,9 @@ class DecisionAwareObjective:
             samples: Members, (..., M, D) unless `member_dim` says otherwise, in physical units.
             outcome: Outcomes (..., D).
             member_dim: The axis of the samples that the members lie on.
-            case_weight: What each case counts in `mean()`, (...), finite and not negative; None counts all alike.
-            mask: True where the outcome is known, (...), bool; the other cases count nothing, and their outcome may be
-                NaN. None takes all as known.
+            case_weight: The weight of each case in `mean()`, (...), finite and not negative; None for equal weights.
+            mask: True where the outcome is known, (...), bool; other cases are ignored, and their outcomes may be NaN.
+                None for all.
         """
         if not isinstance(samples, Tensor):
             raise ShapeError(f"samples must be a torch tensor, got {type(samples).__name__}")
@@ -341,8 +341,8 @@ class DecisionAwareLoss(nn.Module):
         Args:
             samples: Members (..., M, D), or with the members on `member_dim`, in physical units.
             outcome: Outcomes (..., D).
-            case_weight: What each case counts, (...); None counts all alike.
-            mask: True where the outcome is known, (...), bool; the other cases count nothing. None takes all as known.
+            case_weight: The weight of each case, (...); None for equal weights.
+            mask: True where the outcome is known, (...), bool; other cases are ignored. None for all.
         """
         scaled = replace(self.objective, score_scale=self.score_scale, decision_scale=self.decision_scale)
         cases = scaled.from_samples(samples, outcome, member_dim=self.member_dim, case_weight=case_weight, mask=mask)

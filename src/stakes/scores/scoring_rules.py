@@ -1,4 +1,4 @@
-"""Scoring rules: what a forecast of members is worth once the outcome is known; lower is better."""
+"""Scoring rules for ensembles; lower is better."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +128,7 @@ Estimator = Literal["fair", "biased", "almost_fair", "across"]
 
 @runtime_checkable
 class ScoringRule(Protocol):
-    """What a forecast of members is worth once the outcome is known; lower is better."""
+    """A score of ensemble members once the outcome is known; lower is better."""
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
         """The score of each case, (...).
@@ -153,19 +153,19 @@ def energy_score(
     ES = 1/M sum_m |y_m - y| - k sum_{m<j} |y_m - y_j|                                    (eq. energy_score)
 
     k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
-    the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
-    no member can run away while the others hold. They assume independent members. "across" is for structured
-    members, two independent sets that take turns: half the mean distance between a member of one set and one of the
-    other is its last term. Its mean is that of "fair", whatever the members of a set have to do with each other.
+    the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that no
+    single member can diverge unpunished. They assume independent members. "across" is for structured members, two
+    independent sets that alternate: its last term is half the mean distance between members of different sets. Its mean
+    is that of "fair", however the members within a set depend on each other.
 
     Args:
         samples: Members (..., M, D).
         outcome: Outcomes (..., D).
         estimator: "fair", "biased", "almost_fair" or "across"; only "biased" takes a single member.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1; the others ignore it.
-        weights: w_m, what each member weighs, (..., M), not negative; only ratios matter. The score is then that of
+        weights: w_m, the weight of each member, (..., M), not negative; only ratios matter. The score is then that of
             the weighted distribution, sum_m w_m |y_m - y| - sum_{m<j} w_m w_j |y_m - y_j|, and the estimator must be
-            "biased". None where all count alike.
+            "biased". None for equal weights.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
@@ -197,7 +197,7 @@ class _MemberScore:
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M); None where all count alike. An estimator must be "biased" then.
+            weights: Weight of each member, (..., M), for the estimator "biased" only; None for equal weights.
         """
         return self._score(*prepared_pair(samples, outcome), weights)
 
@@ -233,11 +233,11 @@ class EnergyScore(_EstimatedScore):
 
 @dataclass(frozen=True)
 class PointwiseCRPS(_EstimatedScore):
-    """The mean CRPS of the single outcomes, on which models are trained point by point.
+    """The mean of the CRPS of each outcome on its own, for models that draw point by point.
 
     S(F, y) = 1/D sum_d CRPS(F_d, y_d), with F_d the members' values at outcome d. It is proper, and strictly so for the
-    distribution of each outcome; how outcomes move together it does not see: members of an outcome may change places.
-    For D = 1 it is the energy score. The outcomes should be of one scale, as those that a model standardises are.
+    marginal distributions, but blind to the dependence between outcomes. For D = 1 it is the energy score. The outcomes
+    should have one scale, as standardised outcomes do.
 
     Attributes:
         estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
@@ -255,11 +255,10 @@ class PointwiseCRPS(_EstimatedScore):
 
 @dataclass(frozen=True)
 class ThresholdWeightedCRPS(_EstimatedScore):
-    """The CRPS beyond a threshold, to which members and outcome are clipped.
+    """The CRPS beyond a threshold: members and outcome are first clipped to it.
 
-    twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
-    can reward skill in extremes without rewarding exaggeration. For D > 1 it is the energy score after v has moved
-    every site.
+    twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so that
+    it rewards skill in extremes without rewarding exaggeration. For D > 1 it is the energy score after clipping.
 
     Attributes:
         threshold: Where the extremes begin, in the outcome's unit.
@@ -289,7 +288,7 @@ class ThresholdWeightedCRPS(_EstimatedScore):
 class VariogramScore(_MemberScore):
     """VS = sum_{i,j} (|y_i - y_j|^p - 1/M sum_m |y_mi - y_mj|^p)^2 over pairs of sites (Scheuerer and Hamill 2015).
 
-    It sees the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
+    It measures the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
 
     Attributes:
         power: p, the power of the differences between sites; positive.
@@ -323,14 +322,13 @@ class VariogramScore(_MemberScore):
 
 @dataclass(frozen=True)
 class TotalCRPS(_EstimatedScore):
-    """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
+    """The CRPS of the total that a decision depends on, `cost.total`, such as the power of all sites.
 
-    It is proper and asks for the whole distribution of the total, the decision score only for its best action. It says
-    nothing about how the total is divided among the sites. Members and outcomes are in physical units, those of the
-    cost.
+    It is proper and scores the whole distribution of the total, where the decision score only sees its best action. It
+    ignores how the total is divided among the sites. Members and outcomes are in physical units.
 
     Attributes:
-        cost: The cost whose `total(outcome)` is scored; one that has none is refused.
+        cost: The cost whose `total(outcome)` is scored; it must have one.
         estimator: "fair", "biased", "almost_fair" or "across", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
@@ -343,9 +341,7 @@ class TotalCRPS(_EstimatedScore):
         super().__post_init__()
         if total_of(self.cost) is None:
             name = type(self.cost).__name__
-            raise SettingError(
-                f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
-            )
+            raise SettingError(f"cost must have a total(outcome) for its CRPS, but {name} has none")
 
     def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None) -> Tensor:
         total_of_cost = cast(Callable[[Tensor], Tensor], total_of(self.cost))
@@ -399,9 +395,8 @@ _CLIMATOLOGY_MEMBERS = 32  # outcomes of other cases that make a forecast by cli
 class ScoreMixture:
     """S = sum_k w_k S_k / s_k / sum_k w_k: several scoring rules as one.
 
-    It is proper where every part is, and strictly proper where one of them is besides (the Lemma). Divided by the
-    scales of `standardised`, each part is 1 for a forecast by climatology, whatever its unit, so that the weights say
-    how much a part counts.
+    It is proper if every part is, and strictly proper if one of them is (the Lemma). With the scales of `standardised`
+    each part is 1 for a climatological forecast, whatever its unit, so that the weights are comparable.
 
     Attributes:
         parts: The rules S_k.
@@ -423,7 +418,7 @@ class ScoreMixture:
     def __post_init__(self) -> None:
         counts = {len(each) for each in (self.parts, self.weights, self.scales) if each is not None}
         if len(counts) > 1 or not self.parts:
-            raise SettingError("a mixture needs at least one part, and as many weights and scales as parts")
+            raise SettingError("parts must not be empty, with as many weights and scales as parts")
         for weight in self.weights:
             require_positive("weights", weight)
         for scale in self.scales or ():
@@ -435,7 +430,7 @@ class ScoreMixture:
         Args:
             samples: Members (..., M, D) in physical units.
             outcome: Outcomes (..., D).
-            weights: What each member weighs, (..., M), where every part takes weights; None where all count alike.
+            weights: Weight of each member, (..., M), if every part takes weights; None for equal weights.
         """
         samples, outcome = prepared_pair(samples, outcome)
         if weights is None:
@@ -444,10 +439,10 @@ class ScoreMixture:
         return self._mixed([part(samples, outcome, weights=weights) for part in parts])
 
     def of_draw(self, draw: TrainingDraw) -> Tensor:
-        """The score of each case, (...), every part on the members that it is about; see `score_of_draw`.
+        """The score of each case, (...), every part on its own members; see `score_of_draw`.
 
         Args:
-            draw: What a model shows for one training step.
+            draw: The draw of a model in one training step.
         """
         return self._mixed([score_of_draw(part, draw) for part in self.parts])
 
@@ -470,10 +465,10 @@ class ScoreMixture:
 
     @torch.no_grad()
     def climatology_scales(self, draw: TrainingDraw) -> Tensor:
-        """The mean of each part where the members of a case are outcomes of other cases, (..., parts).
+        """The mean of each part for a climatological forecast, outcomes of other cases as members, (..., parts).
 
         Args:
-            draw: A draw of cases (..., N), of which the outcomes and the weight of the decision term matter only.
+            draw: A draw of cases (..., N); only its outcomes and the weight of the decision term are used.
         """
         climatology = draw._replace(
             score_members=_other_outcomes(draw.score_outcome), decision_members=_other_outcomes(draw.decision_outcome)
@@ -483,15 +478,15 @@ class ScoreMixture:
             own = scales[..., place]
             if not bool(((own > 0) & torch.isfinite(own)).all()):
                 name, came = type(part).__name__, shown_numbers(own)
-                raise SettingError(f"the {name} of a forecast by climatology must be positive, to scale by, got {came}")
+                raise SettingError(f"the {name} of climatology must be positive, as it is the scale, got {came}")
         return scales
 
 
 def score_of_draw(score: ScoringRule, draw: TrainingDraw) -> Tensor:
     """The score of each case of a training draw, (...).
 
-    A rule sees the members in the space that the model predicts in. `TotalCRPS` looks through the cost, so it sees as
-    many of the members in physical units, and its term is weighted as the decision's.
+    A rule gets the members in the space that the model predicts in, but `TotalCRPS` as many of those in physical units,
+    and its term is weighted like the decision's.
     """
     if isinstance(score, ScoreMixture):
         return score.of_draw(draw)
@@ -543,7 +538,7 @@ def _other_outcomes(outcome: Tensor) -> Tensor:
     """Members (..., N, K, D) of each case: the outcomes of K others, evenly spread over all, of (..., N, D)."""
     cases = outcome.shape[-2]
     if cases < 3:
-        raise ShapeError(f"a forecast by climatology needs the outcomes of at least three cases, got {cases}")
+        raise ShapeError(f"climatology needs the outcomes of at least three cases, got {cases}")
     count = min(_CLIMATOLOGY_MEMBERS, cases - 1)
     steps = [1 + place * (cases - 1) // count for place in range(count)]
     return torch.stack([outcome.roll(step, -2) for step in steps], -2)

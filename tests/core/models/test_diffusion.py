@@ -16,19 +16,15 @@ CHAINS = 20_000
 WEIGHTS, MEANS, DEVIATIONS = (0.6, 0.4), (-0.8, 1.2), (0.2, 0.4)
 
 
-def test_scaled_schedule_ends_in_noise() -> None:
-    signal = NoiseSchedule(100).signal
-    assert signal.shape == (101,)
-    assert signal[0] == 1
-    assert (signal.diff() < 0).all()
-    assert 0 < signal[-1] < 1e-4
-
-
 def test_schedule_equals_its_formula() -> None:
     signal = 1.0
     for step in range(50):
         signal *= 1 - (1e-4 + (0.02 - 1e-4) * step / 49) * 20
-    assert NoiseSchedule(50).signal[-1].item() == pytest.approx(signal, rel=1e-5)
+    found = NoiseSchedule(50).signal
+    assert found[-1].item() == pytest.approx(signal, rel=1e-5)
+    assert found[0] == 1
+    assert (found.diff() < 0).all()
+    assert 0 < NoiseSchedule(100).signal[-1] < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -157,19 +153,7 @@ def test_chain_is_deterministic_given_its_noise() -> None:
         assert torch.equal(first, again)
 
 
-def test_single_step_returns_the_denoised_target() -> None:
-    schedule = NoiseSchedule(100)
-    seen: list[int] = []
-
-    def denoise(noisy: Tensor, step: int) -> Tensor:
-        seen.append(step)
-        return noisy + 1
-
-    assert torch.equal(reverse_chain(denoise, schedule, lambda: torch.zeros(3, 1), 1), torch.ones(3, 1))
-    assert seen == [100]
-
-
-@pytest.mark.parametrize("steps", [2, 7, 20, 99, 100, None])
+@pytest.mark.parametrize("steps", [1, 2, 7, 99, None])
 def test_chain_visits_falling_levels_from_the_noisiest(steps: int | None) -> None:
     seen: list[int] = []
 

@@ -59,13 +59,6 @@ def test_residuals_beat_a_constant_spread_where_they_are_skewed() -> None:
     assert energy_score(members, y).mean() < 0.95 * energy_score(gaussian, y).mean()
 
 
-@pytest.mark.parametrize("name", ["features", "outcomes", "residuals"])
-def test_bad_sizes_are_named(name: str) -> None:
-    with pytest.raises(SettingError, match=f"{name} must be a whole number of at least 1"):
-        LinearModel(**({"features": 1, "outcomes": 1} | {name: 0}))
-    refuses(SettingError, "gap ", LinearModel, 1, 1, gap=-1)
-
-
 def two_features(rows: int, outcomes: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, 3, generator=generator)
@@ -115,11 +108,6 @@ def test_it_learns_at_a_tenth_of_the_rate_and_decays_to_its_start() -> None:
     for _ in range(30):
         optimiser.step()
     torch.testing.assert_close(part(x, z), before, atol=1e-5, rtol=1e-5)
-
-
-def test_bad_settings_are_named() -> None:
-    refuses(SettingError, "gap ", LinearPart, 1, 1, gap=1.5)
-    refuses(SettingError, "outcomes", LinearPart, 1, 0)
 
 
 DOUBLE = torch.float64
@@ -176,26 +164,6 @@ def test_the_penalty_is_the_best_of_all_out_of_fold() -> None:
     assert 1e-5 < best / 60 < 1e2  # inside the grid: the errors have a minimum
 
 
-def test_a_known_truth_is_found() -> None:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(20_000, 4, generator=generator, dtype=DOUBLE)
-    weight, root = torch.tensor([[1.0, -2, 0, 0.5], [0, 1, 1, 0]], dtype=DOUBLE), torch.tensor([[1.0, 0.8], [0, 0.6]])
-    y = x @ weight.mT + 3 + torch.randn(20_000, 2, generator=generator, dtype=DOUBLE) @ root.double()
-    found = fit_linear_start(x, y)
-    torch.testing.assert_close(found.weight, weight, atol=0.03, rtol=0)
-    torch.testing.assert_close(found.bias, torch.full((2,), 3.0, dtype=DOUBLE), atol=0.03, rtol=0)
-    factors, diagonal = residual_factors(found.residuals)
-    assert diagonal is None
-    torch.testing.assert_close(factors, root.double(), atol=0.03, rtol=0)
-
-
-def test_single_precision_and_float64_agree() -> None:
-    x, y = regression(300)
-    once, twice = fit_linear_start(x.float(), y.float()), fit_linear_start(x, y)
-    assert once.weight.dtype == once.residuals.dtype == DOUBLE
-    torch.testing.assert_close(once.weight, twice.weight, atol=1e-5, rtol=1e-5)
-
-
 def test_constant_and_equal_columns() -> None:
     x, y = regression(100)
     x = torch.cat([x, x[:, :1], torch.ones(100, 1)], 1)
@@ -243,15 +211,6 @@ def test_more_outcomes_have_factors_and_a_diagonal() -> None:
     torch.testing.assert_close(covariance, moments, atol=0.01, rtol=0)
 
 
-def test_what_cannot_be_fitted_is_named() -> None:
-    x, y = regression(9)
-    with pytest.raises(ShapeError, match=r"features \(N, F\) and outcomes \(N, D\), got \(9, 3\) and \(8, 2\)"):
-        fit_linear_start(x, y[1:])
-    refuses(ShapeError, r"got \(0, 3\) and \(0, 2\)", fit_linear_start, x[:0], y[:0])
-    refuses(SettingError, "gap ", fit_linear_start, x, y, gap=-1)
-    refuses(NonFiniteError, "outcomes", fit_linear_start, x, y * torch.nan)
-
-
 def test_the_first_residuals_in_order_stand_for_all() -> None:
     generator = torch.Generator().manual_seed(0)
     residuals = torch.randn(1000, 4, generator=generator, dtype=DOUBLE).exp()
@@ -287,3 +246,16 @@ def test_equal_residuals_and_fewer_than_are_kept_are_no_trouble() -> None:
     weights = torch.tensor([0.0, 0.0, 1.0, 0.0, 1.0])
     assert herding_order(torch.arange(5.0)[:, None], 2, weights).tolist() == [2, 4]
     assert sorted(herding_order(torch.eye(5), 2, weights).tolist()) == [2, 4]
+
+
+def test_what_cannot_be_made_or_fitted_is_named() -> None:
+    for name in ("features", "outcomes", "residuals"):
+        refuses(SettingError, name, LinearModel, **{"features": 1, "outcomes": 1} | {name: 0})
+    refuses(SettingError, "outcomes", LinearPart, 1, 0)
+    refuses(SettingError, "gap ", LinearModel, 1, 1, gap=-1)
+    refuses(SettingError, "gap ", LinearPart, 1, 1, gap=1.5)
+    x, y = regression(9)
+    refuses(SettingError, "gap ", fit_linear_start, x, y, gap=-1)
+    refuses(ShapeError, r"\(9, 3\) and \(8, 2\)", fit_linear_start, x, y[1:])
+    refuses(ShapeError, r"\(0, 3\) and \(0, 2\)", fit_linear_start, x[:0], y[:0])
+    refuses(NonFiniteError, "outcomes", fit_linear_start, x, y * torch.nan)

@@ -99,17 +99,11 @@ def test_restored_values_are_the_values() -> None:
     torch.testing.assert_close(scaling.restore(scaling.standardise(members)), members, rtol=1e-12, atol=0.0)
 
 
-@pytest.mark.parametrize("values", [torch.rand(5), torch.rand(5, 3), torch.rand(0, 2), torch.rand(2, 5, 2)])
-def test_values_of_another_shape_are_refused(values: torch.Tensor) -> None:
-    refuses(ShapeError, "scaling", Scaling(2).fit, values)
-
-
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_values_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(NonFiniteError, match="values for scaling must be finite, got 1"):
-        Scaling(2).fit(torch.tensor([[0.0, 1.0], [bad, 1.0]]))
-
-
-@pytest.mark.parametrize("width", [0, -1, 1.5, None])
-def test_bad_widths_are_refused(width: Any) -> None:
-    refuses(SettingError, "width", Scaling, width)
+def test_what_cannot_be_scaled_is_named() -> None:
+    for values in (torch.rand(5), torch.rand(5, 3), torch.rand(0, 2), torch.rand(2, 5, 2)):
+        refuses(ShapeError, "scaling", Scaling(2).fit, values)
+    for bad in (torch.nan, torch.inf):
+        refuses(NonFiniteError, "scaling", Scaling(2).fit, torch.tensor([[0.0, 1.0], [bad, 1.0]]))
+    widths: tuple[Any, ...] = (0, -1, 1.5, None)
+    for width in widths:
+        refuses(SettingError, "width", Scaling, width)

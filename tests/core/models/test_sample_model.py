@@ -9,9 +9,7 @@ from torch import Tensor, nn
 from stakes import (
     DecisionAwareObjective,
     DecisionScore,
-    DiffusionModel,
     EnergyScore,
-    ImplicitModel,
     SampleModel,
     ShortfallCost,
     TrainingDraw,
@@ -39,11 +37,6 @@ class Bootstrap(nn.Module):
         return self.past[(place * len(self.past)).long()]
 
 
-@pytest.mark.parametrize("model", [ImplicitModel(2, 1), DiffusionModel(2, 1), Bootstrap()], ids=lambda each: type(each))
-def test_models_meet_the_protocol_by_their_methods(model: object) -> None:
-    assert isinstance(model, SampleModel)
-
-
 @pytest.mark.parametrize("missing", ["fit_scaling", "draw_noise", "training_draw", "sample"])
 def test_a_model_without_one_of_the_methods_is_none(missing: str) -> None:
     methods = {name: getattr(Bootstrap, name) for name in ("fit_scaling", "draw_noise", "training_draw", "sample")}
@@ -62,14 +55,6 @@ def test_a_model_of_four_methods_can_be_judged_by_the_objective() -> None:
     assert model.sample(features, 8, share_noise=True).shape == (30, 8, 1)
 
 
-def test_a_draw_of_samples_serves_both_terms() -> None:
-    samples, outcome = torch.rand(4, 5, 2), torch.rand(4, 2)
-    draw = TrainingDraw.from_samples(samples, outcome)
-    assert draw.score_members is draw.decision_members is samples
-    assert draw.score_outcome is draw.decision_outcome is outcome
-    assert draw.decision_term_weight is None
-
-
 def test_a_draw_passes_through_vmap() -> None:
     samples, outcome, weight = torch.rand(3, 4, 5, 2), torch.rand(3, 4, 2), torch.rand(3, 4)
 
@@ -81,10 +66,6 @@ def test_a_draw_passes_through_vmap() -> None:
     assert isinstance(draw, TrainingDraw)
     torch.testing.assert_close(draw.decision_members, samples)
     torch.testing.assert_close(draw.decision_term_weight, weight / 2)
-
-
-def seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
 
 
 @pytest.mark.parametrize(("device", "budget"), [("cpu", 8 << 20), ("meta", 1 << 30)])
