@@ -293,19 +293,10 @@ def test_order_of_members_does_not_matter(setting: Setting) -> None:
 
 
 @every_setting
-def test_tied_members(setting: Setting) -> None:
+@pytest.mark.parametrize(("members", "times"), [(3, 4), (1, 10)], ids=["tied", "alike"])
+def test_members_that_repeat_each_other(setting: Setting, members: int, times: int) -> None:
     for dtype in TOLERANCE:
-        samples = setting.members(dtype, 3, seed=5).repeat_interleave(4, -2).requires_grad_()
-        action = optimal_action(setting.cost(dtype), samples)
-        assert_near(action[:, 0], setting.oracle(samples), dtype)
-        (gradient,) = torch.autograd.grad(action.sum(), samples)
-        assert gradient.isfinite().all()
-
-
-@every_setting
-def test_all_members_alike(setting: Setting) -> None:
-    for dtype in TOLERANCE:
-        samples = setting.members(dtype, 1, seed=6).expand(-1, 10, -1).clone().requires_grad_()
+        samples = setting.members(dtype, members, seed=5).repeat_interleave(times, -2).requires_grad_()
         action = optimal_action(setting.cost(dtype), samples)
         assert_near(action[:, 0], setting.oracle(samples), dtype)
         (gradient,) = torch.autograd.grad(action.sum(), samples)
@@ -350,28 +341,14 @@ def test_no_gradient_at_the_bounds(setting: Setting) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("solver", [None, NewtonBisection(iterations=12)], ids=["default", "newton"])
-def test_vmap_over_samples(family: Family, solver: NewtonBisection | None) -> None:
+@pytest.mark.parametrize(
+    ("members", "axis", "solver"), [(9, 0, None), (9, 0, NewtonBisection(iterations=12)), (9, 2, None), (1000, 0, None)]
+)
+def test_vmap_over_samples(family: Family, members: int, axis: int, solver: NewtonBisection | None) -> None:
     setting = Setting(family, family.parameters[1])
-    samples, cost = setting.members(DOUBLE, seed=9), setting.cost(DOUBLE)
-    mapped = torch.func.vmap(lambda y: optimal_action(cost, y, solver))(samples)
+    samples, cost = setting.members(DOUBLE, members, seed=9), setting.cost(DOUBLE)
+    mapped = torch.func.vmap(lambda y: optimal_action(cost, y, solver), in_dims=axis)(samples.movedim(0, axis))
     torch.testing.assert_close(mapped, optimal_action(cost, samples, solver), rtol=1e-9, atol=1e-9)
-
-
-@every_family
-def test_vmap_over_another_axis(family: Family) -> None:
-    setting = Setting(family, family.parameters[1])
-    samples, cost = setting.members(DOUBLE, seed=9), setting.cost(DOUBLE)
-    mapped = torch.func.vmap(lambda y: optimal_action(cost, y), in_dims=2)(samples.movedim(0, 2))
-    torch.testing.assert_close(mapped, optimal_action(cost, samples), rtol=1e-9, atol=1e-9)
-
-
-@every_family
-def test_vmap_over_samples_beyond_the_small_sort(family: Family) -> None:
-    setting = Setting(family, family.parameters[1])
-    samples, cost = setting.members(DOUBLE, 1000, seed=9), setting.cost(DOUBLE)
-    mapped = torch.func.vmap(lambda y: optimal_action(cost, y))(samples)
-    torch.testing.assert_close(mapped, optimal_action(cost, samples), rtol=1e-9, atol=1e-9)
 
 
 @every_family

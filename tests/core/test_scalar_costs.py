@@ -18,7 +18,6 @@ from stakes import (
     PowerCurve,
     ProtectionCost,
     ShortfallCost,
-    StorageCost,
     WindDispatchCost,
     cost_function,
     optimal_action,
@@ -59,12 +58,6 @@ def test_protection_values(hazard: Any, sign: int, exposure: float, protection: 
     severity = sigmoid(sign * 2.0 * (1.7 - 1.0))
     expected = severity * 0.6**exposure + 0.3 * (1 - severity) * 0.4**protection
     assert price(cost, 0.4, 1.7) == pytest.approx(expected, rel=1e-14)
-
-
-def test_protection_severity_is_the_mean_over_the_sites() -> None:
-    cost = ProtectionCost(1.0, 0.3, sharpness=2.0)
-    severity = (sigmoid(-2.0) + sigmoid(4.0)) / 2
-    assert price(cost, 0.4, 0.0, 3.0) == pytest.approx(severity * 0.36 + 0.3 * (1 - severity) * 0.4, rel=1e-14)
 
 
 @pytest.mark.parametrize(("action", "demand", "expected"), [(3.0, 5.0, 8.0), (5.0, 3.0, 2.0), (4.0, 4.0, 0.0)])
@@ -298,14 +291,3 @@ def test_a_branch_in_a_function_is_refused_in_plain_words(function: Callable[...
     for solve in (solve_action, optimal_action):
         with pytest.raises(CostError, match="branches on the values"):
             solve(cost_function(function, 0.0, 1.0), samples)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_what_a_program_says_is_the_mean_of_what_its_members_cost(weighted: bool) -> None:
-    battery = StorageCost(torch.tensor([1.0, 2.0, 1.5]), 4.0, 0.2, 0.5, 0.8)
-    members = torch.rand(4, 9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    weights = torch.rand(9, generator=torch.Generator().manual_seed(1), dtype=torch.float64) if weighted else None
-    solution = solve_action(battery, members, weights=weights)
-    paid = battery(solution.action, members.movedim(-2, 0))
-    expected = paid.mean(0) if weights is None else (weights[:, None] * paid).sum(0) / weights.sum()
-    torch.testing.assert_close(solution.expected_cost, expected, rtol=1e-8, atol=1e-8)

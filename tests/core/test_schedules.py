@@ -195,14 +195,6 @@ def test_bounds_that_no_ramp_joins_are_flagged() -> None:
     assert not bool(torch.autograd.grad(optimal_action(impossible, samples).sum(), samples)[0].any())
 
 
-def test_large_and_small_units() -> None:
-    samples, unit = days("plain"), 1e9
-    plain = optimal_action(ScheduleCost(4.0, 1.0, 0.6, 0.4), samples)
-    large = solve_action(ScheduleCost(4e-6, 1e-6, 0.6e-6 / unit, 0.4 * unit), unit * samples)
-    assert bool(large.certified.all())
-    torch.testing.assert_close(large.action / unit, plain, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("lower", [-1e12, -1e15, -1e20])
 def test_a_bound_that_stands_for_none_costs_no_digits(lower: float) -> None:
     samples = 3 * torch.randn(50, 20, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

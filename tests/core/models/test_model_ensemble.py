@@ -23,13 +23,6 @@ def rows(count: int) -> Tensor:
     return torch.randn(count, FEATURES, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize(
-    ("members", "count", "shares"), [(10, 1, [10]), (10, 4, [3, 3, 2, 2]), (8, 4, [2] * 4), (2, 3, [1, 1, 0])]
-)
-def test_shares_by_hand(members: int, count: int, shares: list[int]) -> None:
-    assert member_shares(members, count) == shares
-
-
 @examples(60)
 @hypothesis.given(strategies.integers(0, 1000), strategies.integers(1, 50))
 def test_shares_add_up_and_differ_by_one_at_most(members: int, count: int) -> None:
@@ -61,13 +54,6 @@ def test_a_row_does_not_depend_on_its_neighbours(monkeypatch: pytest.MonkeyPatch
     others = features + 1
     others[5] = features[5]
     assert torch.equal(pooled_members(ensemble, others, 12, SEED)[5], whole[5])
-
-
-def test_a_row_has_the_same_members_at_every_place_up_to_rounding() -> None:
-    ensemble, features = models(2), rows(11)
-    order = torch.randperm(11, generator=torch.Generator().manual_seed(1))
-    moved, whole = (pooled_members(ensemble, each, 12, SEED) for each in (features[order], features))
-    torch.testing.assert_close(moved, whole[order], rtol=1e-5, atol=1e-6)
 
 
 def test_seeds_decide_the_members() -> None:

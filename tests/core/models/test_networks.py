@@ -30,13 +30,6 @@ def test_linear_map_in_parts_is_the_linear_map(parts: int, with_bias: bool) -> N
     )
 
 
-def test_linear_map_in_parts_of_a_stack() -> None:
-    generator = torch.Generator().manual_seed(0)
-    inputs, weight = torch.randn(3, 8, 5, generator=generator), torch.randn(3, 7, 5, generator=generator)
-    stacked = torch.func.vmap(lambda x, w: linear_in_parts(x, w, parts=4))(inputs, weight)
-    torch.testing.assert_close(stacked, inputs @ weight.mT)
-
-
 @pytest.mark.parametrize("rows", [1, 1023, 2000, 2560, 10_240, 10_007, 4 * 1031])
 def test_parts_are_equal_and_large(rows: int) -> None:
     parts = _parts(rows)
