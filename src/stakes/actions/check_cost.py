@@ -18,7 +18,7 @@ from stakes.actions.solve import (
 from stakes.argument_checks import check_finite, check_samples
 from stakes.costs.cost import (
     Cost,
-    has_closed_form,
+    closed_form_of,
     is_program,
     plain_cost_of,
     require_cost,
@@ -53,9 +53,9 @@ _ABOUT_THE_GRADIENT = (_ALWAYS_AT_A_BOUND, _AT_A_KINK, _NOT_CURVED, _OTHER_DERIV
 
 @dataclass(frozen=True)
 class GradientMass:
-    """Where the decision gradient acts: for bins of the members' value, the share of members and of |d a*/d y_m|.
+    """Where the decision gradient acts: the share of members and of |d a*/d y_m| in each bin of member values.
 
-    A bin whose `gradient_share` is near zero gets no help from the decision term, whatever the weight.
+    A bin with a `gradient_share` near zero gets no help from the decision term, whatever its weight.
     """
 
     edges: Tensor  # edges (bins + 1,) of the bins, in the outcome's unit; a member counts by its mean over the sites
@@ -285,7 +285,8 @@ def _checked_cost(cost: Cost, rows: Tensor, bins: int = 12, compared_sets: int =
     kinks = interior & torch.cat(
         [_at_kink(cost, *each) for each in zip(chunks, action.split([len(chunk) for chunk in chunks]), strict=True)]
     )
-    closed_form = has_closed_form(cost, rows[:1])
+    formula = closed_form_of(cost)
+    closed_form = formula is not None and formula(rows[:1]) is not None
     flat = interior & ~(curvature > 0) & (not closed_form)
     inner_curvature, inner_kinks = curvature[interior], kinks[interior]
     error, kinked = _derivative_error(cost, compared)

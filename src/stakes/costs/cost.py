@@ -314,12 +314,6 @@ def requires_eager(cost: Cost) -> bool:
     return vector_cost(cost) is not None and torch.compiler.is_compiling()
 
 
-def has_closed_form(cost: Cost, samples: Tensor) -> bool:
-    """Whether the cost has a closed form for the best action of such members, with its parameters."""
-    formula = closed_form_of(cost)
-    return formula is not None and formula(samples) is not None
-
-
 def states_convexity(cost: Cost) -> bool:
     """Whether the cost declares, by `convex = True`, that it is convex in the action at every outcome.
 

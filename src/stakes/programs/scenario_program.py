@@ -168,14 +168,14 @@ class ScenarioProgram:
 
     @property
     def limit_rows(self) -> Tensor:
-        """What each of the L limits says of the action, (L, A): the rows of G, those of upper and of lower."""
+        """The coefficients of the L limits, (L, A): the rows of G, then the upper and the lower bounds."""
         eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
         rows = ((self.G, self.G), (self.upper, eye), (self.lower, -eye))
         return torch.cat([eye[:0], *(row for limit, row in rows if limit is not None and row is not None)])
 
     @property
     def limit_sizes(self) -> Tensor:
-        """The largest number in the row of each limit, (L,), by which it is divided before it is solved."""
+        """The largest coefficient of each limit, (L,), which scales it before solving."""
         return _size_of_rows(self.limit_rows)
 
     @property
@@ -191,10 +191,10 @@ class ScenarioProgram:
             return split(Recourse(Q, self.W, self.T))
 
     def to(self, device: torch.device | None) -> "ScenarioProgram":
-        """The same program with its numbers elsewhere.
+        """The same program on another device.
 
         Args:
-            device: Where; None for where they are.
+            device: The device; None for the current one.
         """
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         moved = type(self)(**{name: value.to(device) for name, value in values.items() if value is not None})
@@ -214,11 +214,10 @@ class ScenarioProgram:
 
         Args:
             samples: Members (..., M, D).
-            weights: What each member weighs, (..., M), in any unit; None where all count alike.
-            solver: How the program is solved; None for `InteriorPoint()`.
-            gradient: Whether the actions are to be differentiable in the members; those that are not solved have no
-                gradient.
-            places: Of which cases only, (n,), counted in one axis; None for all.
+            weights: Weight of each member, (..., M); only ratios matter. None for equal weights.
+            solver: How to solve the program; None for `InteriorPoint()`.
+            gradient: Whether the actions are differentiable in the members; unsolved ones have no gradient.
+            places: The cases to solve, (n,), indices into the flattened batch; None for all.
         """
         if samples.shape[-1] != self.outcomes:
             raise ShapeError(f"samples must have {self.outcomes} outcomes, got shape {tuple(samples.shape)}")
@@ -244,7 +243,7 @@ class ScenarioProgram:
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
 
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
-        """The programs of a batch of forecasts, cases in one axis.
+        """The programs of a batch of forecasts, with the batch flattened.
 
         Args:
             samples: Members (..., M, D).
@@ -280,14 +279,11 @@ class ScenarioProgram:
         )
 
     def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
-        """How large an action is that matters in each case, (...): what could meet the rows of the recourse.
-
-        Where no action meets any, it is the smallest of the limits.
+        """The scale of actions in each case, (...): what could meet the recourse rows, or else the smallest limit.
 
         Args:
             samples: Members (..., M, D).
-            weights: Weight of each member, (..., M); None for equal weights. One without weight counts for
-                nothing.
+            weights: Weight of each member, (..., M); None for equal weights.
         """
         sizes, cases = samples.detach().double().abs(), samples.shape[:-2]
         most = (sizes if weights is None else torch.where(weights[..., None] > 0, sizes, 0.0)).amax(-2)
@@ -304,7 +300,7 @@ class ScenarioProgram:
 
         Args:
             action: Actions (..., A).
-            samples: Members (..., M, D), which tell what is small there.
+            samples: Members (..., M, D), which set the scale.
             weights: Weight of each member, (..., M); None for equal weights.
         """
         C, d = self._limits(samples.shape[:-2])
@@ -317,15 +313,13 @@ class ScenarioProgram:
 
         Args:
             action: Actions (..., A).
-            samples: Members (..., M, D), which tell what is small there.
+            samples: Members (..., M, D), which set the scale.
             weights: Weight of each member, (..., M); None for equal weights.
         """
         return (self.slack(action, samples, weights) > BINDS).all(-1)
 
     def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """What the best recourse r(a, y) costs, (...), differentiable by its prices.
-
-        It is infinite where there is none, and minus infinity where it pays without end.
+        """The cost of the best recourse, (...), differentiable; infinite if there is none, -infinite if unbounded.
 
         Args:
             action: Actions (..., A).
@@ -355,7 +349,7 @@ class ScenarioProgram:
         return value + ((price - price.detach()) * z).sum(-1) + ((asked - asked.detach()) * mu).sum(-1)
 
     def own_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """What the action itself costs, 1/2 a'Pa + p(y)'a, (...).
+        """The cost of the action itself, 1/2 a'Pa + p(y)'a, (...).
 
         Args:
             action: Actions (..., A).

@@ -24,13 +24,13 @@ class ReducedMembers:
     Attributes:
         members: The support points (..., n, D), in the unit of the members, or some of the members.
         weights: Their weights, (..., n), which sum to 1 in each case.
-        energy_distance: How far they are from all members, 2 E|X - Y| - E|X - X'| - E|Y - Y'|, (...).
+        energy_distance: Their distance from all members, 2 E|X - Y| - E|X - X'| - E|Y - Y'|, (...).
         full_action: With a cost, the best action under all members, (..., A).
-        action: With a cost, the best action under the reduced ones, (..., A).
-        expected_cost: With a cost, what that action is expected to cost under the reduced members, (...).
-        gap: With a cost, E c(action) - E c(full_action), both under all members, (...): what the reduction costs.
-        certified: With a cost, whether it is proven that no action would make the gap larger, which is where the best
-            action under all members is certified, (...), bool.
+        action: With a cost, the best action under the reduced members, (..., A).
+        expected_cost: With a cost, the expected cost of that action under the reduced members, (...).
+        gap: With a cost, E c(action) - E c(full_action) under all members, (...): what the reduction costs.
+        certified: With a cost, whether the best action under all members is certified, and with it the gap, (...),
+            bool.
     """
 
     members: Tensor
@@ -43,9 +43,9 @@ class ReducedMembers:
     certified: Tensor | None = None
 
     def scenarios(self, names: tuple[str, ...] | None = None) -> dict[str, NDArray[np.generic]]:
-        """The columns of a long table with a row for each case, scenario and outcome, as scenario programs take it.
+        """The columns of a long table with a row per case, scenario and outcome, the format of stochastic programs.
 
-        They are `case`, `scenario`, `probability`, `outcome` and `value`; several axes of cases count as one.
+        They are `case`, `scenario`, `probability`, `outcome` and `value`; batch axes are flattened.
 
         Args:
             names: The names of the D outcomes; None numbers them from 1.

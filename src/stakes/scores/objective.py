@@ -1,4 +1,4 @@
-"""The decision-aware mixture of two scoring rules, its loss scales, and the same as a torch module."""
+"""The decision-aware mixture of two scoring rules, its loss scales, and the mixture as a torch module."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def sum_over_processes(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ObjectiveTerms:
-    """The objective case by case, (...): the total, and both terms in their own units before scaling.
+    """The objective of each case, (...): the total, and both terms in their own units, before scaling.
 
     `mean()` is the loss: unlike `total.mean()` it respects the mask and the weights of the cases.
 
@@ -114,18 +114,17 @@ def loss_scales(
 class DecisionAwareObjective:
     """L = (1 - w_d) score / score_scale + w_d decision / decision_scale                        (eq. combined)
 
-    A mixture of a strictly proper and a proper scoring rule is strictly proper for w_d < 1 (the Lemma), which is why
-    `decision_weight` 1 only comes with a warning. Weight and scales are numbers or tensors that broadcast against the
-    cases (...), (R, 1) for a stack of R models.
+    A mixture of a strictly proper and a proper scoring rule is strictly proper for w_d < 1 (the Lemma); weight 1 raises
+    a warning. Weight and scales are numbers, or tensors that broadcast against the cases (...), such as (R, 1) for a
+    stack of R models.
 
     Attributes:
-        score: The strictly proper rule, or a `ScoreMixture`; it sees the members in the space that the model predicts
-            in, `TotalCRPS` those in physical units.
-        decision: The cost of the decision, a `DecisionScore`, or another rule in its place; it sees the members in
-            physical units.
-        decision_weight: w_d, the share of the decision, from 0 to 1.
-        score_scale: What the score is divided by; positive.
-        decision_scale: What the decision's cost is divided by; positive. See `estimate_scales`.
+        score: The strictly proper rule, or a `ScoreMixture`, on members in the space that the model predicts in
+            (`TotalCRPS`: in physical units).
+        decision: The decision term, a `DecisionScore` or another rule in its place, on members in physical units.
+        decision_weight: w_d, the weight of the decision, from 0 to 1.
+        score_scale: The divisor of the score; positive.
+        decision_scale: The divisor of the decision term; positive. See `estimate_scales`.
 
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
@@ -146,8 +145,8 @@ class DecisionAwareObjective:
         require_decision_weight(weight, expected="lie in [0, 1)")
         if known_false(weight < 1):
             warnings.warn(
-                "decision_weight 1 leaves the forecast without a strictly proper score: it may degenerate wherever "
-                "the decision does not look",
+                "decision_weight 1 leaves no strictly proper score: the forecast may degenerate wherever the decision "
+                "is indifferent",
                 StakesWarning,
                 stacklevel=3,
             )
@@ -158,7 +157,7 @@ class DecisionAwareObjective:
         """Both terms and their mixture, case by case.
 
         Args:
-            draw: Members and outcomes that a model shows for one training step.
+            draw: The members and outcomes of one training step.
         """
         score = score_of_draw(self.score, draw)
         if self._ignores_decision:
@@ -191,9 +190,9 @@ class DecisionAwareObjective:
         """Both terms and their mixture, case by case, for the members of any model.
 
         Args:
-            samples: Members, (..., M, D) unless `member_dim` says otherwise, in physical units.
+            samples: Members in physical units, (..., M, D) unless `member_dim` differs.
             outcome: Outcomes (..., D).
-            member_dim: The axis of the samples that the members lie on.
+            member_dim: The axis of the members.
             case_weight: The weight of each case in `mean()`, (...), finite and not negative; None for equal weights.
             mask: True where the outcome is known, (...), bool; other cases are ignored, and their outcomes may be NaN.
                 None for all.
@@ -230,14 +229,14 @@ class DecisionAwareObjective:
     ) -> "DecisionAwareObjective":
         """The same objective with both terms scaled to one: by the mean score and mean |decision cost| of these draws.
 
-        Done once before training, on training data (appendix B), after the weighting of the decision term; the
-        decision cost is the plain one, whatever the estimator.
+        Call it once before training, on training data (appendix B). The decision cost includes its weight, and is the
+        plain one for any estimator.
 
         Args:
-            draws: One draw or several; `TrainingDraw.from_samples` makes one of the members of any model.
-            dim: None gives one pair of scales; -1 gives a stack of cases (R, B) one pair per model, (R, 1).
-            across_processes: Whether to take the means over the draws of all processes of `torch.distributed`, each of
-                which must call this, so that all have the same scales.
+            draws: One or more draws; `TrainingDraw.from_samples` makes one from the members of any model.
+            dim: None for one pair of scales; -1 for one pair per model of a stack of cases (R, B), (R, 1).
+            across_processes: Whether to average over all processes of `torch.distributed`, each of which must then call
+                this.
         """
         draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
         if not draws:
@@ -254,7 +253,7 @@ class DecisionAwareObjective:
 
     @property
     def plain(self) -> "DecisionAwareObjective":
-        """The same objective with the plain decision cost, whatever the estimator."""
+        """The same objective with the plain estimator of the decision cost."""
         if not isinstance(self.decision, DecisionScore):
             return self
         return replace(self, decision=replace(self.decision, estimator="plain"))
@@ -281,15 +280,15 @@ def _check_cases(name: str, values: Tensor | None, cases: torch.Size) -> None:
 class DecisionAwareLoss(nn.Module):
     """A `DecisionAwareObjective` as a loss module: samples and outcome in, one number out.
 
-    Its scales are buffers: `estimate_scales`, called once before training, sets them, they move with the module and
-    are saved with it. `terms` holds the means of the last call, detached, for logging.
+    Its scales are buffers, which `estimate_scales`, called once before training, sets. `terms` holds the means of the
+    last call, detached, for logging.
 
     Args:
         objective: The mixture whose mean is the loss.
-        member_dim: The axis of the samples that the members lie on.
-        across_processes: For a batch that is split over the processes of `torch.distributed`, each of which gives its
-            part: the scales are then those of all parts, and the loss of a process is its share of the mean over all
-            cases, whose average over the processes, which DistributedDataParallel takes of gradients, is that mean.
+        member_dim: The axis of the members in the samples.
+        across_processes: Whether each batch is split over the processes of `torch.distributed`. The scales are then
+            those of the whole batch, and the loss of a process is its share of the mean over all cases, so that the
+            average over processes, as DistributedDataParallel takes of gradients, is that mean.
 
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
