@@ -1,7 +1,6 @@
 """The checks at the doors of the library: each names the argument, what came and what is expected."""
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from stakes.argument_checks import (
     unwatched,
     whole_number,
 )
-from stakes.errors import NonFiniteError, SettingError
+from stakes.errors import NonFiniteError
 
 # -- numbers
 
@@ -79,17 +78,3 @@ def test_looking_comes_back_after_an_error_inside_unwatched() -> None:
     with pytest.raises(KeyError), unwatched():
         raise KeyError
     assert known_on_host(torch.tensor(True)) is True
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (torch.tensor([[-50.0]]), "-50"),
-        (torch.tensor([0.1, float("nan")], requires_grad=True), "0.1, nan"),
-        (-torch.arange(6.0), "-0, -1, -2, -3, ..."),
-        (-0.5, "-0.5"),
-    ],
-)
-def test_messages_show_the_numbers_of_a_tensor(value: float | torch.Tensor, shown: str) -> None:
-    with pytest.raises(SettingError, match=f"^scale must be positive and finite, got {re.escape(shown)}$"):
-        require_positive("scale", value)

@@ -228,13 +228,9 @@ def test_a_formula_for_a_maximum_is_refused(function: Function, convex: bool) ->
     assert not solution.converged.any()
 
 
-def test_a_formula_for_a_lesser_minimum_has_not_converged() -> None:
-    two_minima = lambda a, y: ((a - 0.2) * (a - 0.8)) ** 2 + 0.02 * a + 0 * y
-    lesser = Formula(two_minima, 0.7693)
+def test_a_formula_converges_at_the_best_minimum_alone_and_is_certified_for_declared_convexity() -> None:
+    lesser = Formula(lambda a, y: ((a - 0.2) * (a - 0.8)) ** 2 + 0.02 * a + 0 * y, 0.7693)
     assert not solve_action(lesser, members()).converged.any()
-
-
-def test_a_right_formula_is_certified_if_the_cost_is_stated_to_be_convex() -> None:
     for convex in (False, True):
         solution = solve_action(Formula(lambda a, y: (a - 0.4) ** 2 + 0 * y, 0.4, convex), members())
         assert solution.converged.all()

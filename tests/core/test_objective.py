@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -89,10 +90,10 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_bad_settings_are_named(name: str) -> None:
-    right: dict[str, Any] = {"weight": 0.5} if name != "decision_weight" else {}
+    make, right = partial(DecisionAwareObjective, EnergyScore(), DecisionScore(COST)), {"decision_weight": 0.5}
     for wrong in SETTINGS[name]:
-        refuses(SettingError, f"^{name} ", objective, **right, **{name.replace("decision_weight", "weight"): wrong})
-    broadcast = objective(**right, **{name.replace("decision_weight", "weight"): torch.full((4, 1), 0.5)})
+        refuses(SettingError, f"^{name} ", make, **right | {name: wrong})
+    broadcast = make(**right | {name: torch.full((4, 1), 0.5)})
     refuses(ShapeError, name.split("_")[-1], broadcast.from_samples, *data(4))
 
 

@@ -65,7 +65,7 @@ REFUSED: list[tuple[type, str, tuple[Any, ...], dict[str, Any]]] = [
     (TrainingSettings, "pretraining_epochs", (-1, 0.5, True, None), {}),
     *((TrainingSettings, name, NUMBERS, {}) for name in ("learning_rate", "gradient_clip")),
     (TrainingSettings, "weight_decay", (-0.1, *NUMBERS[3:]), {}),
-    *((TrainingSettings, f"{name}", CHOICES, {}) for name in ("schedule", "score_estimator", "companion")),
+    *((TrainingSettings, name, CHOICES, {}) for name in ("schedule", "score_estimator", "companion")),
     (TrainingSettings, "decision_estimator", CHOICES, {}),
     *((TrainingSettings, name, (2, 3, 5, 51), DEBIASED) for name in ("members", "validation_members")),
     *((TrainingSettings, name, (1,), {}) for name in ("members", "validation_members")),  # for the fair estimator
