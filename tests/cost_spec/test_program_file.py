@@ -71,8 +71,8 @@ def test_a_record_keeps_the_order_of_what_is_decided() -> None:
     found = recorded_program(record, "cost.program")
     assert (found, hash(found)) == (program, hash(program))
     assert found.part_names(["a", "b"]) == program.part_names(["a", "b"]) == ("plant", "bought_a", "bought_b")
-    for order, said in ((["plant"], "must name all that is decided once"), (None, "order must be a list, got None")):
-        refuses(StakesError, said, recorded_program, record | {"order": order}, "cost.program")
+    for order in (["plant"], None):
+        refuses(StakesError, r"^cost\.program\.order ", recorded_program, record | {"order": order}, "cost.program")
 
 
 def test_a_cost_given_again_must_be_that_of_the_record(bakery: Path) -> None:
