@@ -15,6 +15,7 @@ from snapshots import assert_as_kept
 import stakes
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.forecast_set import ForecastSet
+from stakes.evaluation.selection import CANDIDATES, JudgedCandidate, JudgedCases, ModelSelection, candidate_on_test
 from stakes.forecasting.recalibration import judge_correction
 from stakes.reports.comparison import Comparison, comparison_of_correction
 from stakes.reports.sentences import (
@@ -149,6 +150,48 @@ def test_the_simplest_candidates_are_told_without_proof() -> None:
     assert "which may be chance" in sentence  # where there are too few cases for an interval
 
 
+ALONE = "--decision-weight 0 --no-recent-errors"
+
+
+@pytest.mark.parametrize(
+    ("cheaper", "selected", "below", "flags"),
+    [
+        ("linear", "network", "linear", f"--model linear {ALONE}"),
+        ("trees", "network", "linear", f"--base trees --model linear {ALONE}"),
+        ("network", "pool", "decision", ALONE),
+        ("total_score", "pool", "decision", f"--score energy=1,total=1 {ALONE}"),
+        ("decision", "pool", "decision", "--score energy=1,total=1 --decision-weight 0.3 --no-recent-errors"),
+        ("pool", "recent_errors", "pool", "--no-recent-errors"),
+        ("pool", "recent_errors", "decision", ""),  # no flags give a pool that was not selected
+        ("my own", "pool", "decision", ""),  # nor a model of the user's
+    ],
+)
+def test_the_flags_that_are_advised_give_that_candidate_alone(
+    cheaper: str, selected: str, below: str, flags: str
+) -> None:
+    names = [*CANDIDATES[:3], "my own", *CANDIDATES[3:]]
+    parameters: dict[str, dict[str, str | float]] = {
+        "total_score": {"score": "energy=1,total=1"},
+        "decision": {"decision weight": 0.3},
+    }
+    paid = JudgedCases(full().selected.cost, np.ones(300))
+    candidates = tuple(
+        JudgedCandidate(
+            name,
+            below if name == selected else None,
+            parameters.get(name, {}),
+            accepted=name in ("climatology", "total_score", below, selected),
+            why="",
+        )
+        for name in names[: 1 + names.index(selected)]
+    )
+    tested = (candidate_on_test(cheaper, JudgedCases(paid.cost - 3.0, paid.score), paid, 10),)
+    told = replace(full(), selection=ModelSelection(candidates, 300, 10, tested))
+    (sentence,) = warning_sentences(told)
+    _, _, advised = sentence.partition("--")
+    assert advised.rstrip("`.") == flags.removeprefix("--")
+
+
 def test_climatology_that_was_selected_is_not_blamed_for_being_it() -> None:
     dear = changed(accepted("climatology", weight=0.0), cost=1000.0, expected_cost=1000.0)
     assert [sentence for sentence in warning_sentences(dear) if "one action for all" in sentence] == []
@@ -168,17 +211,6 @@ def few_cases_of_the_frontier() -> Comparison:
     told = invented_fit(cases=300, weight=0.0)
     assert told.frontier is not None
     return replace(told, frontier=replace(told.frontier, cases=40))
-
-
-def corrected_below(below: str) -> Comparison:
-    """The candidate of recent errors is cheaper, and corrects the one that is named."""
-    told = accepted("decision", recent_errors=-3.0)
-    assert told.selection is not None
-    candidates = tuple(
-        replace(candidate, below=below) if candidate.name == "recent_errors" else candidate
-        for candidate in told.selection.candidates
-    )
-    return replace(told, selection=replace(told.selection, candidates=candidates))
 
 
 def newer_errors() -> Comparison:
@@ -229,9 +261,6 @@ SCENES: dict[str, Callable[[], Comparison]] = {
     "climatology was cheaper": lambda: accepted("decision", climatology=-3.0),
     "linear was cheaper": lambda: accepted("decision", linear=-3.0),
     "the network was cheaper": lambda: accepted("decision", network=-3.0),
-    "recent errors were cheaper": lambda: accepted("decision", recent_errors=-3.0),
-    "corrected climatology was cheaper": lambda: corrected_below("climatology"),
-    "corrected linear was cheaper": lambda: corrected_below("linear"),
     "a correction": invented_recalibration,
     "a correction of newer errors": newer_errors,
     "an under-dispersed correction": lambda: invented_recalibration(spread=0.2),

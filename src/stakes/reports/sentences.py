@@ -287,13 +287,33 @@ def _advice(selection: ModelSelection, candidate: JudgedCandidate) -> str:
     """How to get the forecast of a candidate."""
     if selection.corrects:
         return "Follow the raw forecast until you know why." if candidate.name == "raw" else ""
-    model = candidate.below if candidate.name == "recent_errors" else candidate.name
-    if model == "climatology":
+    if candidate.name == "climatology":
         return "Do not use the forecast for this decision until you know why."
-    flags = ["--model linear"] if model == "linear" else []
-    flags += [f"--score {candidate.parameters['score']}"] if candidate.name == "total_score" else []
-    flags += ["--no-recent-errors"] if candidate.name in ("linear", "network") else []
-    return f"That candidate is the safer choice: run `stakes fit` with `{' '.join([*flags, '--decision-weight 0'])}`."
+    flags = _flags_for(selection, candidate)
+    return f"That candidate is the safer choice: run `stakes fit` with `{flags}`." if flags else ""
+
+
+def _flags_for(selection: ModelSelection, candidate: JudgedCandidate) -> str:
+    """What makes `stakes fit` train this candidate and select no other; empty where no flags do."""
+    if selection.selected.name == "recent_errors" and candidate.name == selection.selected.below:
+        return "--no-recent-errors"
+    if candidate.name not in _FLAGS:
+        return ""
+    flags, weight = _FLAGS[candidate.name], float(candidate.parameters.get("decision weight", 0))
+    for each in selection.candidates:
+        starts_from = candidate.name == "decision" and each.accepted
+        if each.name == "total_score" and (each is candidate or starts_from):
+            flags += f"--score {each.parameters['score']} "
+    return f"{flags}--decision-weight {weight:g} --no-recent-errors"
+
+
+_FLAGS = {
+    "linear": "--model linear ",
+    "trees": "--base trees --model linear ",
+    "network": "",
+    "total_score": "",
+    "decision": "",
+}
 
 
 def risk_sentences(comparison: Comparison) -> tuple[str, ...]:
