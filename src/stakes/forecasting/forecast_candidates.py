@@ -51,6 +51,7 @@ from stakes.training.progress import ReplicaRecord, StatusLines
 from stakes.training.settings import (
     DiffusionSettings,
     ImplicitSettings,
+    LinearSettings,
     PoolPart,
     PoolSettings,
     RefitSchedule,
@@ -310,7 +311,8 @@ class ForecastSelection:
         plan, parameters = self.network.training, self.parameters
         several = total_of(plan.cost) is not None and plan.train.outcome.shape[1] > 1
         total = several and "total" not in score_weights(plan.settings.score)
-        trees = parameters.base != "trees" and trees_are_tried(plan.train, plan.column)
+        asked_linear = isinstance(based_model(parameters.model, parameters.base), LinearSettings)
+        trees = parameters.base != "trees" and not asked_linear and trees_are_tried(plan.train, plan.column)
         decision = any(plan.weights) and not self.why_no_decision
         own = parameters.candidates or {}
         engine = self._engine(3 + trees + len(own) + total + decision + parameters.recent_errors)
