@@ -148,7 +148,7 @@ def test_of_weights_that_are_not_selected_the_cheapest_is_shown() -> None:
     judged, _ = weighed(0.2, 0.1, 0.3)
     candidate = decision_candidate(judged, BELOW)
     assert (candidate.accepted, candidate.parameters) == (False, {"decision weight": 0.6})
-    assert candidate.why == "no decision weight is expected to cost less"
+    assert candidate.why == "no decision weight is expected to save enough"
 
 
 def test_weights_that_forecast_the_same_are_told_together() -> None:

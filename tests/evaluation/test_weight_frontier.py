@@ -120,6 +120,7 @@ def test_weight_0_must_not_have_failed() -> None:
         ([0.1] * 3, [0.0] * 3, {}, "no other is expected to cost less"),
         ([-0.1] * 3, [0.0, 0.1, 0.1], {"tolerance": -1.0}, "(0.3, 0.6, 0.9)"),
         ([0.1, -0.1, 0.1], [0.1] * 3, {}, "(0.6)"),
+        ([0.1, -0.1, 0.1], [0.0] * 3, {"foresight": 0.5, "least_saving": 0.3}, "30 %"),
         ([-0.1] * 3, [0.0] * 3, {"block": 50}, "too few"),
         ([np.nan] * 3, [0.0] * 3, {}, "all others failed"),
     ],

@@ -218,6 +218,23 @@ def test_a_forecast_on_trees_may_be_a_linear_one() -> None:
     assert len(tested.tested) == len(tested.candidates)
 
 
+def test_who_asks_for_a_linear_model_is_not_given_trees() -> None:
+    found = forecaster(model="linear").fit(*rows("curved", 400)).selection_
+    assert found is not None
+    assert {candidate.name for candidate in found.candidates}.isdisjoint({"trees", "pool"})
+
+
+def test_a_saving_too_small_to_pay_for_the_training_is_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"training": LONGER, "weights": (0.0, 0.1, 0.3)}
+    features, outcome = rows("linear", seed=3)
+    assert forecaster(**settings).fit(features, outcome).decision_weight_ > 0
+    monkeypatch.setattr("stakes.evaluation.selection.LEAST_SAVING", 0.5)
+    plain = forecaster(**settings).fit(features, outcome)
+    assert plain.decision_weight_ == 0
+    assert {record["decision_weight"] for record in plain.training_} == {0.0, 0.1, 0.3}
+    assert len(plain.training_) == 3 + 4 + 2  # one network for each weight
+
+
 def test_without_the_selection_the_network_is_selected_whatever_is_proven() -> None:
     found = forecaster(model_selection=False).fit(*rows("linear"))
     assert (found.selection_, found.kind_) == (None, "network")

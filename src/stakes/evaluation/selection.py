@@ -104,6 +104,7 @@ def frontier(
     block: int = 1,
     tolerance: float | None = None,
     foresight: float | None = None,
+    least_saving: float = 0.0,
     level: float = 0.975,
     resamples: int = 2000,
 ) -> Frontier:
@@ -126,6 +127,7 @@ def frontier(
         tolerance: Largest increase of the mean score over that of weight 0, in percent; None for no limit.
         foresight: Mean cost of perfect foresight, with which differences of cost are shrunk towards what the score
             implies (`expected_cost_change`); None uses measured differences.
+        least_saving: What a weight must be expected to save, as a share of what weight 0 pays above `foresight`.
         level: Simultaneous confidence of the bounds of all weights.
         resamples: Number of bootstrap resamples for the simultaneous bounds.
     """
@@ -152,10 +154,13 @@ def frontier(
         points = _bounded(points, costs - costs[base], resampling.block, level, resamples)
     selected = base
     if enough:
-        suited = [place for place, point in enumerate(points) if point.allowed and (point.expected_change or 0.0) < 0]
+        most = -least_saving * above
+        suited = [
+            place for place, point in enumerate(points) if point.allowed and (point.expected_change or 0.0) < most
+        ]
         selected = min(suited, key=lambda place: points[place].expected_change or 0.0, default=base)
     gained = _gain(points[base], points[selected], tolerance) if selected != base else ""
-    why = gained or _why_none(points, tolerance, enough)
+    why = gained or _why_none(points, tolerance, enough, least_saving)
     judged = f"judged on {_counted(resampling)}: {why}."
     reason = f"Weight {ordered[selected]:g} is selected, {judged}"
     limit = None if tolerance is None else float(tolerance)
@@ -322,7 +327,7 @@ def _gain(base: FrontierPoint, selected: FrontierPoint, tolerance: float | None)
     return f"{why}, {'' if selected.proven else 'not '}proven cheaper"
 
 
-def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool) -> str:
+def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool, least_saving: float) -> str:
     others = [point for point in points if point.weight != 0]
     cheaper = [point for point in others if not point.failed and (point.expected_change or 0.0) < 0]
     if not others:
@@ -331,6 +336,8 @@ def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: 
         return "all others failed"
     if not enough:
         return f"too few to tell whether another is cheaper; at least {LEAST_BLOCKS} blocks are needed"
+    if any(point.allowed for point in cheaper):
+        return f"no other is expected to save {100 * least_saving:g} % of what is paid above foresight"
     if cheaper:
         names = ", ".join(f"{point.weight:g}" for point in cheaper)
         return f"those expected to cost less ({names}) worsen the score by more than the {tolerance:g} % allowed"
@@ -345,6 +352,9 @@ CORRECTION_CANDIDATES = ("raw", "bias_and_spread", "linear", "recent_errors", "d
 
 _FALSE_CLAIMS = 0.05  # of a whole selection
 SAME_FORECAST = "it forecasts the same"
+LEAST_SAVING = 0.005
+"""What the first network of a candidate must be expected to save, of what is paid above foresight, to train others."""
+
 _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
 
 
@@ -616,7 +626,7 @@ def decision_candidate(frontier: Frontier, below: JudgedCandidate) -> JudgedCand
         parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
     numbers = shown.cost, shown.score, shown.cost_change, shown.score_change, shown.expected_change, shown.cost_bound
     candidate = JudgedCandidate("decision", below.name, parameters, *numbers, accepted=selected is not None, why="")
-    return replace(candidate, why=_why(candidate) if selected else "no decision weight is expected to cost less")
+    return replace(candidate, why=_why(candidate) if selected else "no decision weight is expected to save enough")
 
 
 def candidate_on_test(name: str, judged: JudgedCases, selected: JudgedCases, block: int) -> CandidateOnTest:
@@ -783,8 +793,13 @@ class CandidateSelection(Generic[Trial]):
         return self._add(self._tested(trial.name, worth, parameters), trial, worth)
 
     def beside(self, held: Trial, trial: Trial, parameters: Mapping[str, str | float] | None = None) -> JudgedCandidate:
-        """A candidate against a forecast other than the selected one: whether it is worth training as a whole."""
-        return self._tested(trial.name, self.judge(trial), parameters, self.judge(held))
+        """The first network of a candidate against the first of another: accepted if its others are worth training."""
+        below = self.judge(held)
+        found = self._tested(trial.name, self.judge(trial), parameters, below)
+        saving = LEAST_SAVING * (float(below.cost.mean()) - self.foresight)
+        if not found.accepted or (found.expected_change or 0.0) < -saving:
+            return found
+        return replace(found, accepted=False, why=f"{_why(replace(found, accepted=False))}, too little to train it")
 
     def try_best(self, trials: Sequence[tuple[Mapping[str, str | float], Trial]]) -> bool:
         """The variant of least expected cost."""
@@ -800,17 +815,17 @@ class CandidateSelection(Generic[Trial]):
         """The decision weight that a frontier chooses; against another forecast of weight 0 nothing is selected yet."""
         below = self._worth[self.selected.name] if held is None else self.judge(held)
         worth = {weight: self.judge(trial) for weight, trial in trials.items()}
-        judged = self.weight_frontier({0.0: below, **worth})
+        judged = self.weight_frontier({0.0: below, **worth}, least_saving=0.0 if held is None else LEAST_SAVING)
         if held is None:
             candidate = decision_candidate(judged, self.selected)
             weight = float(candidate.parameters.get("decision weight", 0))
             self._add(candidate, trials.get(weight), worth.get(weight))
         return judged
 
-    def weight_frontier(self, worth: Mapping[float, JudgedCases]) -> Frontier:
+    def weight_frontier(self, worth: Mapping[float, JudgedCases], least_saving: float = 0.0) -> Frontier:
         """What decision weights cost and score on the held-out cases, and which one to take."""
         cost, score = (np.stack([getattr(each, name) for each in worth.values()]) for name in JudgedCases._fields)
-        options: dict[str, Any] = {"foresight": self.foresight, "level": self.level}
+        options: dict[str, Any] = {"foresight": self.foresight, "least_saving": least_saving, "level": self.level}
         return frontier([*worth], cost, score, block=self.block, tolerance=self.tolerance, **options)
 
     def result(self) -> ModelSelection:

@@ -83,9 +83,11 @@ class DecisionAwareForecaster(ForecasterParameters, ForecastAnswers, RegressorMi
         refit_on_all_rows: Whether the models of the selected weight, and of weight 0 beside it, are trained again on
             all rows, for the best number of epochs; False keeps the models that have not seen the validation rows.
         model_selection: Whether "auto" selects among climatology, the linear forecast, boosted trees (where LightGBM is
-            installed and outcomes are few), the networks, the score of the total, decision weights, a pool of these and
-            a correction by recent errors: each is selected if it is expected to cost less than the one before it, the
-            last one if it does no harm. False keeps the networks and selects only their weight.
+            installed, outcomes are few and the model is not "linear"), the networks, the score of the total, decision
+            weights, a pool of these and a correction by recent errors: each is selected if it is expected to cost less
+            than the one before it, the last one if it does no harm. The score of the total and decision weights must
+            save at least 0.5 % of what is paid above perfect foresight. False keeps the networks and selects only their
+            weight.
         recent_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is expected to help, or where they lie nearer to their mean, or
             farther, than errors do (`stakes.Correction`).
