@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ours", default="stakes", choices=list(FORECASTS), help="which is compared with all others")
     parser.add_argument("--before", default=None, choices=list(FORECASTS), help="what it was before")
     parser.add_argument("--seeds", type=int, default=3, help="of forecasts that are random")
+    parser.add_argument("--rival-seeds", type=int, help="of rivals that are random; as many as of ours by default")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no cell is begun")
     parser.add_argument("--cells", type=Path, default=Path("build/forecast_quality"), help="folder of finished cells")
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     known = problems(options.reference)
     names = [name for name in known if any(part in name for part in options.problems)]
-    cells = list(cells_of(names, options.forecasts, options.seeds))
+    cells = list(cells_of(names, options.forecasts, options.seeds, options.rival_seeds or options.seeds))
     run_missing(cells, options)
     if table := table_of(cells, options):
         write(table, options)
@@ -71,10 +72,11 @@ def write(table: dict[str, Any], options: argparse.Namespace) -> None:
         options.page.write_text(f"{prose.rstrip()}\n\n{TABLES}\n\n{quality_markdown(quality)}")
 
 
-def cells_of(names: Sequence[str], forecasts: Sequence[str], seeds: int) -> Iterator[Cell]:
+def cells_of(names: Sequence[str], forecasts: Sequence[str], seeds: int, rival_seeds: int) -> Iterator[Cell]:
     for name in names:
         for forecast in forecasts:
-            for seed in range(1 if forecast in ALWAYS_THE_SAME else seeds):
+            tried = 1 if forecast in ALWAYS_THE_SAME else rival_seeds if forecast in RIVALS else seeds
+            for seed in range(tried):
                 yield Cell(name, forecast, seed)
 
 

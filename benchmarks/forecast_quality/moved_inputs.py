@@ -25,6 +25,7 @@ from benchmarks.forecast_quality.problems import Problem, problems
 from stakes import optimal_action
 from stakes.actions.solve import climatology_action
 from stakes.costs.cost import Cost
+from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.training.processes import called_for_each
 
 _ROWS_AT_ONCE = 100
@@ -40,58 +41,52 @@ class Trial:
     seed: int
 
     def run(self, reference: Path | None) -> dict[str, Any]:
-        """What the moved features cost, by the name of each cost of the problem."""
+        """What the moved features cost, by the name of each cost of the problem, each with a fit of its own."""
         torch.set_num_threads(1)
         problem, start = problems(reference)[self.problem](), time.perf_counter()
-        known = slice(problem.train)
-        rows = problem.test_rows
+        known, rows = slice(problem.train), problem.test_rows
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(_MOST_ROWS, len(rows))).astype(np.int64))]
-        forecaster = forecaster_of({"decision_weight": 0.0}, problem, MEMBERS, self.seed)
-        forecaster.fit(problem.features[known], problem.outcomes[known], times=problem.times[known])
-        forecast = forecaster.forecast
-        features, width = problem.features[rows], problem.features.shape[1]
-        deviation = problem.features[known].std(0)
+        told = {}
+        for label in problem.costs:
+            forecaster = forecaster_of({}, problem, MEMBERS, self.seed, label)
+            forecaster.fit(problem.features[known], problem.outcomes[known], times=problem.times[known])
+            told[label] = self._of_cost(problem, label, forecaster.forecast, rows)
+        return {"costs": told, "seconds": time.perf_counter() - start}
 
-        def paid(moved: Any) -> dict[str, float]:
-            return costs(problem, torch.from_numpy(forecast.sample(moved).astype(np.float64)), rows)
+    def _of_cost(
+        self, problem: Problem, label: str, forecast: FittedForecast, rows: np.ndarray[Any, Any]
+    ) -> dict[str, Any]:
+        features, deviation = problem.features[rows], problem.features[: problem.train].std(0)
+        outcome, cost = torch.from_numpy(problem.outcomes[rows]), problem.costs[label]
 
-        base, ends = paid(features), scale_of(problem, rows)
-        told: dict[str, Any] = {
-            label: {"foresight": ends[label][0], "climatology": ends[label][1], "unmoved": base[label], "moved": {}}
-            for label in problem.costs
-        }
-        flagged: dict[str, list[float]] = {}
+        def paid(given: Any) -> float:
+            return mean_cost(cost, torch.from_numpy(forecast.sample(given).astype(np.float64)), outcome)
+
+        foresight, climatology = ends_of(problem, label, rows)
+        told: dict[str, Any] = {"foresight": foresight, "climatology": climatology, "unmoved": paid(features)}
+        told |= {"moved": {f"{by:g}": [] for by in self.by}, "flagged": {f"{by:g}": [] for by in self.by}}
         for by in self.by:
-            for column in range(width):
+            for column in range(problem.features.shape[1]):
                 moved = features.copy()
                 moved[:, column] += by * deviation[column]
-                for label, cost in paid(moved).items():
-                    told[label]["moved"].setdefault(f"{by:g}", []).append(cost)
-                share = float((forecast.outside_training_range(moved) != "").mean())
-                flagged.setdefault(f"{by:g}", []).append(share)
-        return {"costs": told, "flagged": flagged, "seconds": time.perf_counter() - start}
+                told["moved"][f"{by:g}"].append(paid(moved))
+                told["flagged"][f"{by:g}"].append(float((forecast.outside_training_range(moved) != "").mean()))
+        return told
 
 
-def costs(problem: Problem, members: torch.Tensor, rows: np.ndarray[Any, Any]) -> dict[str, float]:
-    """What decisions from members (N, M, D) cost on average, by the name of each cost of the problem."""
-    outcome = torch.from_numpy(problem.outcomes[rows])
-    return {label: _paid(cost, members, outcome) for label, cost in problem.costs.items()}
-
-
-def _paid(cost: Cost, members: torch.Tensor, outcome: torch.Tensor) -> float:
+def mean_cost(cost: Cost, members: torch.Tensor, outcome: torch.Tensor) -> float:
+    """What decisions from members (N, M, D) cost on average."""
     parts = zip(members.split(_ROWS_AT_ONCE), outcome.split(_ROWS_AT_ONCE), strict=True)
     return float(torch.cat([cost(optimal_action(cost, drawn), seen) for drawn, seen in parts]).mean())
 
 
-def scale_of(problem: Problem, rows: np.ndarray[Any, Any]) -> dict[str, tuple[float, float]]:
-    """What foresight and the best constant action of the training rows cost on these rows, by the name of the cost."""
+def ends_of(problem: Problem, label: str, rows: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """What foresight and the best constant action of the training rows cost on these rows."""
     known, outcome = torch.from_numpy(problem.outcomes[: problem.train]), torch.from_numpy(problem.outcomes[rows])
-    ends = {}
-    for label, cost in problem.costs.items():
-        foresight = cost(optimal_action(cost, outcome[:, None]), outcome).mean()
-        constant = climatology_action(cost, known).to(outcome)
-        ends[label] = float(foresight), float(cost(constant, outcome).mean())
-    return ends
+    cost = problem.costs[label]
+    foresight = cost(optimal_action(cost, outcome[:, None]), outcome).mean()
+    constant = climatology_action(cost, known).to(outcome)
+    return float(foresight), float(cost(constant, outcome).mean())
 
 
 def summary(trials: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -112,7 +107,7 @@ def summary(trials: dict[str, dict[str, Any]]) -> dict[str, Any]:
                     "worst feature": int(share.argmax()),
                     "features": len(share),
                     "above 1.1": int((share > 1.1).sum()),
-                    "least flagged": float(min(trial["flagged"][by])),
+                    "least flagged": float(min(told["flagged"][by])),
                 }
     return rows
 

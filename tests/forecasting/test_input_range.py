@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.forecast_quality.moved_inputs import costs, scale_of
+from benchmarks.forecast_quality.moved_inputs import ends_of, mean_cost
 from benchmarks.forecast_quality.problems import EMBEDDED
 from stakes import DecisionAwareForecaster, ImplicitModel
 from stakes.forecasting.input_range import InputRange
@@ -134,7 +134,8 @@ def test_a_feature_that_goes_astray_is_flagged_and_its_cost_is_bounded(
 ) -> None:
     problem, forecaster, rows = trial
     known = problem.features[problem.train - 800 : problem.train]
-    (foresight, climatology), features = scale_of(problem, rows)[""], problem.features[rows]
+    (foresight, climatology), features = ends_of(problem, "", rows), problem.features[rows]
+    outcome = torch.from_numpy(problem.outcomes[rows])
     width, highest = features.shape[1], known.max(0) + 0.1 * np.ptp(known, axis=0)
     moved = np.repeat(features[None], width, 0)  # in one column each
     moved[range(width), :, range(width)] += (deviations * known.std(0))[:, None]
@@ -142,7 +143,7 @@ def test_a_feature_that_goes_astray_is_flagged_and_its_cost_is_bounded(
     assert flagged[(moved > highest).any(-1)].all()
     if deviations > 1:
         for members in np.split(forecaster.sample(moved.reshape(-1, width)), width):
-            paid = costs(problem, torch.from_numpy(members).double(), rows)[""]
+            paid = mean_cost(problem.costs[""], torch.from_numpy(members).double(), outcome)
             assert paid <= climatology + 0.1 * (climatology - foresight)
 
 
