@@ -47,11 +47,6 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     return ~infinite
 
 
-def constant_cost(paid: NDArray[Any]) -> NDArray[Any]:
-    """What one action for all cases costs, (N,): infinite in all where it is in one, or the mean would be of some."""
-    return paid if np.isfinite(paid).all() else np.full_like(paid, np.inf)
-
-
 def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
     """A sentence where no action serves all cases."""
     infinite = "climatology_cost is left empty, because no constant action has a finite cost for every outcome"
@@ -312,7 +307,7 @@ def climatology_cost(
         own, seen = cost_of_rows(cost, torch.from_numpy(cases)), outcome[torch.from_numpy(cases)]
         action = _constant_actions(own, past[torch.from_numpy(known if known.any() else ~known)])
         paid[cases] = own(action.expand(len(seen), -1), seen).numpy()
-    return constant_cost(paid)
+    return paid if np.isfinite(paid).all() else np.full_like(paid, np.inf)  # or the mean would be of some cases
 
 
 def _constant_actions(cost: Cost, past: Tensor) -> Tensor:

@@ -64,7 +64,8 @@ class ErrorWatch:
     @property
     def left(self) -> tuple[QuestionAnswered, ...]:
         """The questions answered by yes, the first to be noticed first."""
-        return tuple(sorted((each for each in self.answers if each.noticed is not None), key=_when))
+        noticed = (each for each in self.answers if each.noticed is not None)
+        return tuple(sorted(noticed, key=lambda answer: answer.noticed or 0))
 
 
 def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: float = 0.05) -> ErrorWatch:
@@ -187,7 +188,3 @@ def _floats(name: str, values: ArrayLike) -> Floats:
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise ShapeError(f"{name} must be finite numbers (N,), got shape {numbers.shape}")
     return numbers
-
-
-def _when(answer: QuestionAnswered) -> int:
-    return answer.noticed or 0

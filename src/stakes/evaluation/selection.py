@@ -161,8 +161,8 @@ def frontier(
         selected = min(suited, key=lambda place: points[place].expected_change or 0.0, default=base)
     gained = _gain(points[base], points[selected], tolerance) if selected != base else ""
     why = gained or _why_none(points, tolerance, enough, least_saving)
-    judged = f"judged on {_counted(resampling)}: {why}."
-    reason = f"Weight {ordered[selected]:g} is selected, {judged}"
+    blocks = f" in blocks of {resampling.block}" if resampling.block > 1 else ""
+    reason = f"Weight {ordered[selected]:g} is selected, judged on {count_text(cases, 'case')}{blocks}: {why}."
     limit = None if tolerance is None else float(tolerance)
     return Frontier(points, ordered[selected], reason, limit, cases, resampling.block)
 
@@ -175,7 +175,7 @@ def too_few_to_choose(cases: int, block: int) -> str:
     """
     if cases >= LEAST_BLOCKS * block:
         return ""
-    which = f"{cases} case{'s' if cases > 1 else ''}{f' in blocks of {block}' if block > 1 else ''}"
+    which = f"{count_text(cases, 'case')}{f' in blocks of {block}' if block > 1 else ''}"
     needed = LEAST_BLOCKS * block
     return f"{which} are too few to select a decision weight; at least {needed} are needed"
 
@@ -303,11 +303,6 @@ def _same_forecasts(weights: Sequence[float], costs: Floats, scores: Floats) -> 
 def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
     mean, low, high = change or (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
-
-
-def _counted(judged: Resampling) -> str:
-    blocks = f" in blocks of {judged.block}" if judged.block > 1 else ""
-    return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
 
 
 def _gain(base: FrontierPoint, selected: FrontierPoint, tolerance: float | None) -> str:

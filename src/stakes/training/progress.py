@@ -255,7 +255,11 @@ class ValidationHistory(Observer):
 
 def _to_plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With text for the numbers that JSON lacks."""
-    return [{name: str(value) if _is_lacking(value) else value for name, value in line.items()} for line in lines]
+
+    def plain(value: Any) -> Any:
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+    return [{name: plain(value) for name, value in line.items()} for line in lines]
 
 
 def _from_plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -263,7 +267,3 @@ def _from_plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {name: float(line[name]) if name not in ("phase", "epoch") else line[name] for name in _KEPT if name in line}
         for line in lines
     ]
-
-
-def _is_lacking(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
