@@ -29,6 +29,7 @@ ACTION = ".forecast:first-child .answers div:first-child dd"
 def browser(chrome: webdriver.Chrome, address: str) -> webdriver.Chrome:
     """A browser on a wide screen with the page open and its charts drawn."""
     resize(chrome, 1280, 900)
+    hosts(chrome)  # what other tests asked in it
     chrome.get(address)
     wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
     return chrome

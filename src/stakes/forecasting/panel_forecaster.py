@@ -364,7 +364,12 @@ class PanelForecaster:
         return self._evaluation(self.judged_since(table, since))
 
     def judged_since(self, table: Any, since: str | None = None) -> pd.DataFrame:
-        """What `evaluate` is made of, a row for each case with an outcome; empty where there is none."""
+        """What `evaluate` is made of, a row for each case with an outcome; empty where there is none.
+
+        Args:
+            table: As for `evaluate`.
+            since: As for `evaluate`.
+        """
         panel = self._read(table)
         first = panel.history if panel.history < panel.last else panel.first_with_history
         if since is not None:
