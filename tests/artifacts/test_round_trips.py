@@ -2,8 +2,6 @@ import hashlib
 import json
 import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from golden.make_bundle import FOLDER, LAYOUT, SPEC, decisions, table
 from safetensors.torch import load_file
 
 from stakes.artifacts.fits import load_bundle, save_bundle
-from stakes.artifacts.folder import is_saved, read_manifest
+from stakes.artifacts.folder import read_manifest
 from stakes.cost_spec.spec import CostSpec
 
 
@@ -86,13 +84,6 @@ def test_weights_of_the_baseline_are_kept_beside(tmp_path: Path) -> None:
     assert_same(load_bundle(tmp_path).forecaster, forecaster)
 
 
-def test_where_there_is_a_bundle(saved: Path, tmp_path: Path) -> None:
-    assert is_saved(saved)
-    assert not is_saved(tmp_path)
-    assert not is_saved(tmp_path / "nowhere")
-    assert not is_saved(saved / "state.json")
-
-
 def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     hashed: list[int] = []
@@ -113,15 +104,3 @@ def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.M
     load_bundle(saved)
     assert sorted(opened) == sorted({*PARTS, "bundle.json"})
     assert len(hashed) == len(opened)
-
-
-_HEAVY = ("sklearn", "scipy.stats", "sympy", "stakes.forecasting.forecaster", "stakes.training.trainer")
-
-
-def test_a_saved_forecast_decides_without_what_trains(saved: Path) -> None:
-    code = (
-        "import sys, pathlib, stakes; forecast = stakes.load_bundle(pathlib.Path(sys.argv[1])).forecast; "
-        f"forecast.solve([[0.0] * 3]); print([name for name in {_HEAVY} if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"

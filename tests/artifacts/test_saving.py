@@ -58,11 +58,6 @@ def test_files_of_something_else_are_not_replaced(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"settings.json": b"of a training run"}
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    refuses(BundleError, "cannot be written: File exists", save_bundle, tmp_path / "file", fitted("implicit"))
-
-
 @pytest.mark.parametrize("nth", range(1, 5))
 def test_a_full_disk_leaves_the_old_bundle(nth: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, write, count = contents(folder), os.write, 0

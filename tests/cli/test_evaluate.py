@@ -194,37 +194,6 @@ def test_today_may_be_another_column_than_in_the_fit(fitted: Path) -> None:
     assert "the column 'load' is baseline_action" in complaint(*words, "load", "--force")
 
 
-def test_quantiles_are_judged_as_weighted_members() -> None:
-    levels = np.arange(1, 20) / 20
-    members = pd.read_csv("members.csv", index_col="time")
-    quantiles = np.quantile(members, levels, axis=1).T
-    pd.DataFrame(quantiles, members.index, [f"q{100 * level:g}" for level in levels]).to_csv("quantiles.csv")
-    code, output, errors = called(*["quantiles.csv" if word == "members.csv" else word for word in WORDS], "--json")
-    assert code == 0
-    assert "read as quantiles" in errors
-    found = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
-    of_members = expected().mean()
-    for name in ("energy_score", "cost", "expected_cost"):
-        assert found[name] == pytest.approx(of_members[name], rel=0.1)
-
-
-def test_sites_in_a_column_of_members_and_outcomes() -> None:
-    values = np.random.default_rng(0).random((40, 9)).round(3)
-    days = pd.date_range("2020-01-01", periods=20).repeat(2)
-    table = pd.DataFrame(values, columns=[*(f"m{place}" for place in range(8)), "power"])
-    table.insert(0, "site", ["north", "west"] * 20)
-    table.insert(0, "time", days)
-    table.drop(columns="power").to_csv("members.csv", index=False)
-    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
-    found = {row["metric"]: row["value"] for row in json.loads(called(*WORDS, "--json")[1])["metrics"]}
-    members = values[:, :8].reshape(20, 2, 8).swapaxes(1, 2)
-    cost = stakes.ShortfallCost(5.0)
-    paid = cost(stakes.optimal_action(cost, torch.from_numpy(members)), torch.from_numpy(values[:, 8].reshape(20, 2)))
-    assert found["cost"] == pytest.approx(paid.mean().item())
-    code, _, errors = called(*WORDS, "--sites", "west")
-    assert (code, errors.splitlines()[0]) == (0, "note: 20 cases of 8 members, targets west")
-
-
 def sites_in_rows() -> pd.DataFrame:
     """Members m0 to m7, power and today's action of two sites of very different sizes, but for three rows."""
     chance = np.random.default_rng(0)
@@ -289,15 +258,6 @@ def test_a_forecast_that_is_worse_than_one_action_is_told_with_the_table() -> No
     code, output, _ = called(*words, "--quiet")
     assert code == 0
     assert output.splitlines()[-2:] == [todays, climatology]
-
-
-def test_a_fitted_forecaster_that_is_worse_than_one_action_is_told(fitted: Path) -> None:
-    table = load_table()
-    table["load"] = table["load"].sample(frac=1, random_state=0).to_numpy()  # nothing is left to forecast
-    table.to_csv("later.csv", index=False)
-    code, output, errors = called("evaluate", str(fitted), "later.csv")
-    assert code == 0, errors
-    assert "\nWarning: one action for all cases " in output
 
 
 def test_outcomes_are_of_members_and_of_recalibrations(fitted: Path) -> None:

@@ -87,15 +87,6 @@ def _look(folder: Path) -> tuple[Any, str]:
     return json.loads(output), errors
 
 
-def test_before_anything_has_happened_nothing_is_said(recalibrated: Path) -> None:
-    past_forecasts().to_csv("past.csv", index=False)
-    code, output, _ = called("monitor", str(recalibrated), "past.csv", "--json")
-    record = json.loads(output)
-    assert (code, record["left"], record["cases"]) == (0, False, 0)
-    assert record["questions"][0]["new"] is None
-    assert "no new case" in record["sentence"]
-
-
 def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:
     grown()
     words = ("monitor", str(recalibrated), "longer.csv")

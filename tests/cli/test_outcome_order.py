@@ -75,16 +75,6 @@ def test_wide_tables_and_evaluations_go_by_the_numbers_too(prices: pd.DataFrame)
     np.testing.assert_allclose(cases["cost"], (moved * seen[in_order].to_numpy()).sum(1), atol=1e-6)
 
 
-def test_gridded_files_go_by_the_numbers_of_their_coordinate(prices: pd.DataFrame) -> None:
-    true, _ = decided("--members", "in_order.csv", "--site", "hour")
-    array = prices.set_index(["time", "member", "hour"])["price"].to_xarray()
-    array = array.assign_coords(time=pd.to_datetime(array["time"].to_numpy())).sel(hour=[*HOURS][::-1])
-    array.to_dataset(name="price").to_netcdf("falling.nc", engine="h5netcdf")
-    found, errors = decided("--members", "falling.nc", "--site", "hour")
-    assert costs(found) == costs(true)
-    assert f"{TOLD}0, 1, 2, ... 11\n" in errors
-
-
 def test_an_order_that_the_user_names_is_kept_and_told(prices: pd.DataFrame) -> None:
     table = named(prices).pivot(index=["time", "member"], columns="hour", values="price").reset_index()
     table.to_csv("columns.csv", index=False)
@@ -114,31 +104,30 @@ def test_hours_past_midnight_and_labels_without_numbers_keep_the_order_of_the_fi
 
 def test_a_recalibration_learns_in_the_order_of_the_numbers_and_keeps_it(prices: pd.DataFrame) -> None:
     random = np.random.default_rng(1)
-    days = pd.date_range("2020-01-01", periods=120).strftime("%Y-%m-%d")
-    cells = {f"h{hour}_m{member}": random.uniform(10, 60, 120) for hour in (0, 10, 2) for member in (1, 2, 3)}
-    happened = {f"h{hour}": random.uniform(10, 60, 120) for hour in (0, 10, 2)}
-    pd.DataFrame({"time": days, **cells, **happened}).to_csv("past.csv", index=False)
+    days = pd.date_range("2020-01-01", periods=80).strftime("%Y-%m-%d")
+    cells = {f"h{hour}_m{member}": random.uniform(10, 60, 80) for hour in (0, 10, 2) for member in (1, 2, 3)}
+    happened = {f"h{hour}": random.uniform(10, 60, 80) for hour in (0, 10, 2)}
+    did = {f"did_{hour}": at for hour, at in happened.items()}
+    pd.DataFrame({"time": days, **cells, **happened, **did}).to_csv("past.csv", index=False)
     words = ("recalibrate", "past.csv", "--forecast", "h0_m1:h2_m3", "--outcome", "h0,h10,h2", "--lead", "24")
-    code, _, errors = called(*words, "--cost", BATTERY, "--decision-weights", "none", "--out", "folder")
+    plan = ("--cost", "schedule:short=5/6/7,long=1")
+    code, _, errors = called(*words, *plan, "--decision-weights", "none", "--out", "folder")
     assert code == 0, errors
     assert f"{TOLD}h0, h2, h10\n" in errors
     forecasts = pd.DataFrame({"time": days, **cells})
-    forecasts.to_csv("new.csv", index=False)
-    forecasts[["time", *reversed(cells)]].to_csv("other.csv", index=False)
-    for file in ("new.csv", "other.csv"):
-        code, _, errors = called("decide", "folder", file, "--out", f"decided_{file}")
+    decisions = []
+    for table in (forecasts, forecasts[["time", *reversed(cells)]]):
+        table.to_csv("new.csv", index=False)
+        code, _, errors = called("decide", "folder", "new.csv", *plan, "--out", "decided.csv", "--force")
         assert (code, TOLD in errors) == (0, False)
-    one, two = (pd.read_csv(f"decided_{file}") for file in ("new.csv", "other.csv"))
-    pd.testing.assert_frame_equal(one, two)
-    assert [*one.columns[1:4]] == ["action_charge_h0", "action_charge_h2", "action_charge_h10"]
-    seen = pd.DataFrame({"time": days, **cells, **happened, **{f"did_{hour}": at for hour, at in happened.items()}})
-    seen.to_csv("seen.csv", index=False)
-    plan = ("--cost", "schedule:short=5/6/7,long=1", "--baseline-action", "did_h0,did_h10,did_h2")
-    code, _, errors = called("evaluate", "folder", "seen.csv", *plan, "--cases", "cases.csv")
+        assert "note: short: h0 5, h2 6, h10 7\n" in errors
+        decisions.append(pd.read_csv("decided.csv"))
+    pd.testing.assert_frame_equal(*decisions)
+    assert [*decisions[0].columns[1:4]] == ["action_h0", "action_h2", "action_h10"]
+    today = ("--baseline-action", "did_h0,did_h10,did_h2", "--cases", "cases.csv")
+    code, _, errors = called("evaluate", "folder", "past.csv", *today)
     assert code == 0, errors
-    assert "note: short: h0 5, h2 6, h10 7\n" in errors
     assert not pd.read_csv("cases.csv")["today_cost"].any()
-    assert "note: short: h0 5, h2 6, h10 7\n" in called("decide", "folder", "new.csv", *plan[:2])[2]
 
 
 def test_todays_action_is_matched_by_name(prices: pd.DataFrame) -> None:

@@ -1,9 +1,13 @@
+"""What a command takes from its flags, and how it prints."""
+
 import io
 from contextlib import redirect_stdout
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from stakes.cli.flags import names
 from stakes.cli.output import print_table
 from stakes.data.tables.files import csv_text
 
@@ -35,3 +39,23 @@ def test_times_in_utc() -> None:
     table = pd.DataFrame({"time": times, "naive": times.tz_localize(None), "value": [1, 2]})
     assert csv_text(table) == "time,naive,value\n2020-07-01T11:00:00Z,2020-07-01 12:00:00,1\n,,2\n"
     assert table["time"].dtype == times.dtype  # the table itself is as it was
+
+
+NAMES = {
+    "": (),
+    "a, b": ("a", "b"),
+    "a,,b,": ("a", "b"),
+    "t2m[0,0], t2m[-1,0],wind": ("t2m[0,0]", "t2m[-1,0]", "wind"),
+    '"a,b"': ("a,b",),
+    'x, "a, b" ,y': ("x", "a, b", "y"),
+    '"say ""no"", or",b': ('say "no", or', "b"),
+    'pipe 5",b': ('pipe 5"', "b"),
+    '"a" b,c': ('"a" b', "c"),
+    "m1:m50,control": ("m1:m50", "control"),
+}
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_names_between_commas(text: str) -> None:
+    assert names(text) == NAMES[text]
+    assert names(None) == ()

@@ -6,8 +6,9 @@ import pytest
 import torch
 from refusals import refuses
 
-from stakes.data.case_table import CaseTable, Category
+from stakes.data.case_table import CaseTable, Category, alternate_blocks
 from stakes.errors import NonFiniteError, ShapeError, StakesError
+from stakes.evaluation.intervals import block_length
 
 TIMES = np.arange("2020-01-01", "2020-01-05", dtype="datetime64[D]").astype("datetime64[s]")
 
@@ -68,3 +69,28 @@ def test_tables_below_each_other_keep_every_word_and_the_text_of_keys() -> None:
 )
 def test_what_does_not_fit_is_refused_by_name(given: dict, error: type[StakesError], field: str) -> None:
     refuses(error, field, CaseTable, **{"features": torch.ones(4, 2), "outcome": torch.ones(4, 1)} | given)
+
+
+def test_the_parts_take_turns() -> None:
+    assert [part.tolist() for part in alternate_blocks(5, 2)] == [[0, 1, 4], [2, 3]]
+    assert [part.tolist() for part in alternate_blocks(5, 100)] == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("step", ["1h", "6h", "1D"])
+@pytest.mark.parametrize("days", [*range(40, 140, 20), 200])
+def test_both_parts_see_every_hour_and_weekday(step: str, days: int) -> None:
+    times = pd.date_range("2020-01-01T05", periods=days * int(pd.Timedelta("1D") / pd.Timedelta(step)), freq=step)
+    for part in alternate_blocks(len(times), block_length(len(times), times)):
+        seen = times[part]
+        counts = np.unique_counts(seen.hour).counts
+        assert len(counts) == times.hour.nunique()
+        assert counts.max() - counts.min() <= 1
+        weekdays = np.unique_counts(seen.day_of_week).counts
+        assert len(weekdays) == 7
+        assert weekdays.min() >= 0.5 * weekdays.max()
+
+
+@pytest.mark.parametrize("days", range(1, 7))
+def test_every_weekday_comes_as_often_within_fourteen_blocks(days: int) -> None:
+    for part in alternate_blocks(14 * days, days):
+        assert np.unique_counts(part % 7).counts.tolist() == [days] * 7

@@ -49,11 +49,6 @@ def test_other_numbers_are_not(rain: np.ndarray) -> None:
     assert missing_code_notes(rain, forecasts, "rain", rain, "'seen.csv'") == ()
 
 
-def test_a_forecast_with_the_same_code_hides_nothing() -> None:
-    notes = missing_code_notes(np.append(RAIN, -999.0), np.append(AHEAD, -999.0), "rain", np.append(RAIN, -999.0), "x")
-    assert notes[0].startswith("x has -999 in 'rain', data row 5, beyond")
-
-
 Floats = NDArray[np.float64]
 RANDOM = np.random.default_rng(0)
 LOADS = RANDOM.normal(6000, 400, (12, 20, 3))
@@ -202,11 +197,6 @@ def test_dry_members_and_few_cases_tell_nothing() -> None:
     assert unit_doubts(few, few[:, 1] + 273.15, ("a", "b")) == ()
 
 
-def test_members_of_two_clusters_are_in_one_unit() -> None:
-    members = np.where(np.arange(20) < 7, 62, 81) + np.random.default_rng(0).normal(0, 0.5, (20, 20))
-    require_one_unit(members[..., None], "the file")
-
-
 def test_a_spell_of_dry_weather_or_other_prices_is_no_other_unit() -> None:
     generator = np.random.default_rng(2)
     dry = np.zeros((12, 1))
@@ -282,12 +272,6 @@ def test_an_offset_is_another_unit_and_missing_values_are_none() -> None:
     assert " unit" in unlike_learned(learned_forecasts(forecasts(warm + 273.15)), forecasts(warm))[0]
     assert unlike_learned(learned, forecasts(np.where(warm > 12, np.nan, warm))) == ()
     assert unlike_learned(learned_forecasts(forecasts(0 * warm)), forecasts(warm)) == ()
-
-
-def test_fewer_members_are_told() -> None:
-    (doubt,) = unlike_learned(LEARNED, forecasts(PAST_RAIN[100:101, :3] + 1))
-    assert "3 members" in doubt
-    assert doubt.endswith(" 11")
 
 
 def test_a_known_unit_is_turned_into_the_one_that_was_learned() -> None:

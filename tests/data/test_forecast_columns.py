@@ -68,11 +68,6 @@ def test_names_of_something_else(columns: list[str]) -> None:
     assert named_quantiles(columns) == []
 
 
-def test_sites_before_the_level() -> None:
-    quantiles = named_quantiles(["north_q10", "north_q90", "off shore_0.1"])
-    assert [(each.prefix, each.level) for each in quantiles] == [("north", 0.1), ("north", 0.9), ("off shore", 0.1)]
-
-
 def test_numbers_alone_are_levels_where_that_is_certain() -> None:
     assert [each.level for each in named_quantiles(["10", "50", "97.5"], certain=True)] == [0.1, 0.5, 0.975]
     assert named_quantiles(["10", "50", "97.5"]) == []
@@ -139,11 +134,6 @@ def test_members_with_the_names_of_sites_are_told() -> None:
     for columns in (["a", "b"], ["m1", "m2"]):
         assert forecast_columns(columns, NAME, "auto", False).notes == ()
     assert forecast_columns(["north", "west"], NAME, "members", False).notes == ()
-
-
-def test_a_single_column_is_a_point_forecast() -> None:
-    for column in ("mean", "0.5", "power"):
-        assert forecast_columns([column], NAME, "auto", False).of_target == {"outcome": [column]}
 
 
 @pytest.mark.parametrize(

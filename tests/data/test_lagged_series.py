@@ -147,13 +147,6 @@ def test_gaps_and_missing_values_are_left_out_and_counted() -> None:
     assert (split.features + 1 == split.outcome).all()
 
 
-def test_masked_values_are_missing() -> None:
-    for dtype in (np.int64, np.float32):
-        values = np.ma.masked_equal(np.arange(6, dtype=dtype), 3)
-        split = simple().split(TimeSeries(hourly(6), values, ("a",)), "2020", "2021")
-        assert split.outcome[:, 0].tolist() == [1, 2, 5]
-
-
 def test_float32_stays_and_the_rest_becomes_float64() -> None:
     settings = simple(calendar=("hour",))
     for given_type, kept in ((np.float32, torch.float32), (np.float64, torch.float64), (np.int16, torch.float64)):
@@ -171,21 +164,6 @@ def test_calendar_features_belong_to_the_target_time() -> None:
         season = (time - year) / (datetime(time.year + 1, 1, 1) - year)
         angles = 2 * np.pi * np.array([time.hour / 24, time.weekday() / 7, season])
         np.testing.assert_allclose(row, np.stack([np.sin(angles), np.cos(angles)], 1).ravel(), atol=1e-12)
-
-
-def test_pandas_times_become_utc() -> None:
-    pandas = pytest.importorskip("pandas")
-    index = pandas.date_range("2020-03-28", periods=48, freq="h", tz="UTC")
-    expected = np.datetime64("2020-03-28T00:00:00") + HOUR * np.arange(48)
-    local = index.tz_convert("Europe/Paris")
-    for times in (index, local, index.tz_localize(None), pandas.Series(local), pandas.Series(local).astype(object)):
-        assert (TimeSeries(times, np.zeros(48), ("a",)).times == expected).all()
-    with pytest.raises(TableError, match="NaT in row 1"):
-        TimeSeries(pandas.DatetimeIndex(["2020-01-01", None], tz="UTC"), np.zeros(2), ("a",))
-    refuses(TableError, "NaT in row 1", TimeSeries, [pandas.Timestamp(2020, 1, 1), pandas.NaT], np.zeros(2), ("a",))
-    frame = pandas.DataFrame({"a": range(48), "b": 0}, index=local)
-    split = simple().split(TimeSeries(frame.index, frame, tuple(frame.columns)), pandas.Timestamp(local[2]), "2021")
-    assert split.times[0] == expected[3]
 
 
 def test_ranges_may_be_of_every_kind() -> None:

@@ -95,16 +95,6 @@ def test_inputs_go_on_for_the_lead() -> None:
     pd.testing.assert_frame_equal(inputs.feature_table.iloc[:3], LAGGED.cases(hourly()).feature_table)
 
 
-def test_inputs_with_what_is_known_beforehand() -> None:
-    table = hourly(11)
-    table.loc[8:, "load"] = np.nan  # not there yet; the temperature is forecast
-    inputs = replace(LAGGED, known=("temperature",)).inputs(table)
-    assert inputs.feature_table["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
-    assert inputs.feature_table["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
-    without = replace(LAGGED, known=("temperature",)).inputs(table.iloc[:9])
-    assert without.feature_table["load@0h"].tolist() == [2, 3, 4, 5]
-
-
 def test_inputs_need_no_targets_and_few_rows() -> None:
     layout = TableLayout(("load",), ("temperature",), time="time", lags=(0, 24), lead=6, baseline_action="action")
     few = pd.DataFrame({"time": ["2020-01-02T00:00", "2020-01-01T00:00"], "temperature": [2.0, 1.0]})
@@ -120,13 +110,6 @@ def test_inputs_need_no_targets_and_few_rows() -> None:
 def test_a_baseline_action_at_a_time_to_come() -> None:
     inputs = replace(LAGGED, baseline_action="action").inputs(hourly(action=1.0))
     np.testing.assert_array_equal(inputs.today, [1, 1, 1, np.nan, np.nan, np.nan])
-
-
-def test_inputs_without_lags_ignore_targets() -> None:
-    layout = TableLayout(("y",), ("x",))
-    for table in (rows().drop(columns="y"), rows().assign(y=np.nan), rows().assign(y="not yet")):
-        assert layout.inputs(table).feature_table["x"].tolist() == [1, 2, 3, 4]
-        assert layout.inputs(table).outcome_names == ()
 
 
 def test_rows_with_missing_values_are_left_out_and_counted() -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from forecast_files import read
@@ -81,12 +82,6 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
     assert each.members[5, :, 0].tolist() == values.reshape(2, 3, 5, 4)[0, 1, :, 1].tolist()
 
 
-def test_zarr_stores(tmp_path: Path) -> None:
-    pytest.importorskip("zarr")
-    xr.Dataset({"power": (("time", "number"), VALUES)}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
-    assert read(tmp_path / "a.zarr").members[..., 0].tolist() == VALUES.tolist()
-
-
 def test_tables_have_no_dimensions(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("time,m1,m2\n2020-01-01,1,2\n")
     for options in ({"member_dimension": "number"}, {"point": ((50.0, 0.0),)}):
@@ -137,14 +132,44 @@ def test_several_variables_are_the_parts(tmp_path: Path) -> None:
     refuses(TableError, "--variable.* h00,h01", read, path)
 
 
-def test_points_and_variables_keep_the_order_in_which_they_are_named(tmp_path: Path) -> None:
-    values = np.arange(12.0).reshape(2, 3, 1, 2)
-    grid = {"latitude": [52.0], "longitude": [4.0, 5.0]}
-    path = netcdf(tmp_path, {"t2m": (("time", "number", "latitude", "longitude"), values)}, grid)
-    points = read(path, point=((52.0, 5.0), (52.0, 4.0)))
-    assert points.targets == ("t2m[52 5]", "t2m[52 4]")
-    path = netcdf(tmp_path, {f"h{hour}": (("time", "number"), values[..., 0, hour]) for hour in (0, 1)})
-    assert read(path, variable="h1,h0").targets == ("h1", "h0")
-    path = netcdf(tmp_path, {"t2m": (("time", "number", "site"), values[:, :, 0])}, {"site": [7, 3]})
-    sites = read(path)
-    assert (sites.targets, sites.members[0, 0].tolist()) == (("t2m[3]", "t2m[7]"), [1.0, 0.0])
+def days(*numbers: int) -> Any:
+    return np.array([f"2020-01-{number:02}" for number in numbers], "datetime64[ns]")
+
+
+@pytest.mark.parametrize("site", ["site", "station"])
+def test_netcdf_sites_are_targets(tmp_path: Path, site: str) -> None:
+    values = np.arange(12.0).reshape(2, 3, 2)
+    variables = {"power": ((site, "number", "time"), values)}
+    ensemble = read(netcdf(tmp_path, variables, {site: ["north", "south"]}))
+    assert ensemble.targets == ("power[north]", "power[south]")
+    np.testing.assert_array_equal(ensemble.members, values.transpose(2, 1, 0))
+    assert ensemble.index.name == "row"
+
+
+def test_netcdf_valid_times_labels_and_a_chosen_variable(tmp_path: Path) -> None:
+    both = {name: (("step", "number"), np.ones((2, 3))) for name in ("a", "b")}
+    path = netcdf(tmp_path, both, {"step": [6, 12], "valid_time": ("step", days(3, 4))})
+    assert read(path, variable="b").index[0] == pd.Timestamp("2020-01-03")
+    labelled = netcdf(tmp_path, {"a": (("case", "number"), np.ones((2, 3)))}, {"case": [7, 8]})
+    assert read(labelled).index.tolist() == ["7", "8"]
+    single = netcdf(tmp_path, {"a": ("number", np.ones(3))})
+    assert read(single).members.shape == (1, 3, 1)
+
+
+ONES = np.ones((2, 3))
+DATASETS: dict[str, tuple[dict[str, Any], str | None, str]] = {
+    "no number": ({"a": ("time", [1.0])}, None, r"has no variable with the dimension 'number'; it holds a"),
+    "several": (dict.fromkeys("ab", (("time", "number"), ONES)), None, "has several variables with the dimension"),
+    "not that one": ({"ab": (("time", "number"), ONES)}, "abc", "has no variable 'abc' .*; did you mean 'ab'"),
+    "a grid": ({"a": (("time", "number", "x"), np.ones((2, 3, 4)))}, None, r"one dimension of cases.* time \(2\),"),
+    "no members": ({"a": (("time", "number"), ONES[:, :0])}, None, "has 2 cases of 0 members, expected at least one"),
+    "no cases": ({"a": (("time", "number"), ONES[:0])}, None, "has 0 cases of 3 members, expected at least one each"),
+    "infinite": ({"a": (("time", "number"), ONES * np.inf)}, None, "must be finite or missing"),
+}
+
+
+@pytest.mark.parametrize(("variables", "wanted", "expected"), DATASETS.values(), ids=DATASETS)
+def test_datasets_that_are_no_members(
+    tmp_path: Path, variables: dict[str, Any], wanted: str | None, expected: str
+) -> None:
+    refuses(TableError, expected, read, netcdf(tmp_path, variables), variable=wanted)

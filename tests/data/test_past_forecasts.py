@@ -156,13 +156,6 @@ def test_a_file_of_forecasts_beside_a_table_of_outcomes(tmp_path: Path) -> None:
     refuses(StakesError, "--outcomes", read_new, layout, forecasts, judged=True)
 
 
-def test_hours_that_never_agree_are_named(tmp_path: Path) -> None:
-    forecasts = written(tmp_path, WIDE[["time", "m1", "m2"]].assign(time=[f"{day} 06:00" for day in DAYS]), "ahead.csv")
-    said = "2020-01-01 .* 06:00:00.* 00:00:00"
-    with pytest.raises(StakesError, match=said):
-        read_past(ForecastLayout(outcomes=("y",), own_file=True), written(tmp_path, WIDE[["time", "y"]]), forecasts)
-
-
 def test_outcomes_without_a_forecast_are_counted(tmp_path: Path) -> None:
     forecasts = written(tmp_path, WIDE[["time", "m1", "m2"]].iloc[1:], "ahead.csv")
     seen = written(tmp_path, WIDE[["time", "y"]].assign(y=[1.5, None, 9]), "seen.csv")

@@ -83,12 +83,6 @@ def test_many_levels_come_close_to_the_distribution() -> None:
     assert action.item() == pytest.approx(stakes.optimal_action(cost, torch.from_numpy(fine)[:, None]).item(), abs=0.01)
 
 
-def test_tied_quantiles_have_no_tail() -> None:
-    members, weights = quantile_members([0.1, 0.2, 0.9, 0.95], [[0.0, 0.0, 4.0, 4.0]])
-    assert (members.min(), members.max()) == (0.0, 4.0)
-    assert action_at(0.05, members, weights) == 0.0
-
-
 @pytest.mark.parametrize(
     ("levels", "message"),
     [

@@ -6,17 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from load_tables import load_table
 from refusals import refuses
 
-from stakes.artifacts.folder import STORED_CASES, load_cases, read_manifest, save_cases
+from stakes.artifacts.folder import STORED_CASES, load_cases, save_cases
 from stakes.data.case_table import Category
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
-from stakes.training.execution import Execution
-from stakes.workflows.fit import run_fit
-from stakes.workflows.inputs import FitRequest
 
 ROWS = TableLayout(("y", "z"), features=("a", "b"))
 
@@ -51,10 +47,6 @@ def test_words_are_kept_with_their_cases(tmp_path: Path) -> None:
     assert stored.categories["weather"].words.tolist() == words
 
 
-def test_there_may_be_none(tmp_path: Path) -> None:
-    assert load_cases(tmp_path, ("a",), ("y",)) is None
-
-
 def test_cases_of_another_fit_are_refused(tmp_path: Path) -> None:
     save_cases(tmp_path, ROWS.cases(row_cases()))
     refuses(TableError, "feature c", load_cases, tmp_path, ("a", "c"), ("y", "z"))
@@ -71,18 +63,3 @@ def test_a_pipe_and_a_table_of_many_rows_are_refused(tmp_path: Path) -> None:
     (tmp_path / STORED_CASES).unlink()
     os.mkfifo(tmp_path / STORED_CASES)
     refuses(CheckpointError, "must be a regular file, not a link, a folder or a pipe", load_cases, tmp_path, ("a",), ())
-
-
-def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stakes.workflows.fit.write_comparison", lambda *_: None)
-    file, out = tmp_path / "load.csv", tmp_path / "load"
-    load_table(100).to_csv(file, index=False)
-    layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=12.0)
-    request = FitRequest(
-        str(file), "imbalance:short=4,long=1,upper=20", layout, decision_weight=0.0, members=10, epochs=1
-    )
-    run_fit(request, out, Execution("cpu", 1, True))
-    assert str(STORED_CASES) in read_manifest(out).files
-    names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
-    cases = load_cases(out, names, ("load",))
-    np.testing.assert_array_equal(cases.outcome[:, 0], load_table(100)["load"].to_numpy()[-len(cases) :])

@@ -14,7 +14,6 @@ from stakes.data.tables.columns import (
     case_labels,
     column_numbers,
     column_times,
-    in_utc,
     likely_directions,
     newest_cases,
     zone_notes,
@@ -96,10 +95,6 @@ def test_a_thousand_or_a_decimal_number_is_not_guessed(first: list[str], second:
 def test_a_column_that_is_clear_decides(first: list[str], second: list[str], numbers: list[float]) -> None:
     text = "a;b\n" + "".join(f"{left};{right}\n" for left, right in zip(first, second, strict=True))
     assert table_of(text)["b"].tolist() == numbers
-
-
-def test_marks_in_a_column_of_text_decide_nothing() -> None:
-    assert table_of("a;b\nv 1,5;1.234\n2,5;987\n")["b"].tolist() == [1.234, 987]
 
 
 def test_columns_that_hold_no_numbers() -> None:
@@ -303,15 +298,6 @@ def test_rows_are_counted_from_1_and_all_else_stays() -> None:
     assert case_labels(pd.RangeIndex(3, name="row")).tolist() == [1, 2, 3]
     for index in (pd.Index(["a", "b"], name="case"), pd.DatetimeIndex(["2020-01-01"], name="time")):
         assert case_labels(index) is index
-
-
-def test_times_in_the_first_column_are_marked_as_utc() -> None:
-    times = pd.to_datetime(["2020-07-01 12:00"])
-    table = pd.DataFrame({"time": times, "other": times, "action": [1.0]})
-    marked = in_utc(table)
-    assert marked["time"].tolist() == [pd.Timestamp("2020-07-01 12:00", tz="UTC")]
-    assert marked["other"].tolist() == times.tolist()
-    assert in_utc(table[["action"]])["action"].tolist() == [1.0]
 
 
 def test_rows_and_the_newest_case_of_each_site() -> None:

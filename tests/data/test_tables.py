@@ -260,11 +260,7 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ({"encoding": "klingon"}, "encoding"),
-        ({"encoding": "ascii"}, "'ascii'"),
-        ({"separator": ", "}, "separator"),
-    ],
+    [({"encoding": "klingon"}, "encoding"), ({"encoding": "ascii"}, "'ascii'"), ({"separator": ", "}, "separator")],
 )
 def test_bad_options(tmp_path: Path, options: dict[str, str], expected: str) -> None:
     refuses(TableError, expected, read_table, written(tmp_path, "ä,b\n1,2\n"), **options)

@@ -1,7 +1,6 @@
 """Files of series that users already have: NetCDF, Zarr stores, CSV and parquet."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +42,6 @@ def test_names_of_places_are_kept_with_the_speed(tmp_path: Path) -> None:
     assert list(read_series(saved(dataset, tmp_path / "a.nc")).columns) == (
         ["time", "u10_berlin", "v10_berlin", "t2m", "u100", "ws10_berlin"]
     )
-
-
-def test_a_speed_that_is_there_is_not_made_again(tmp_path: Path) -> None:
-    dataset = point("u10", "v10").assign(si10=point("u10")["u10"])
-    assert list(read_series(saved(dataset, tmp_path / "a.nc")).columns) == ["time", "u10", "v10", "si10"]
 
 
 def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path) -> None:
@@ -97,12 +91,6 @@ def test_a_file_without_series(tmp_path: Path) -> None:
         read_series(saved(grid("t2m").expand_dims(level=2), tmp_path / "a.nc"))
     with pytest.raises(TableError, match="'time'"):
         read_table(Path(saved(point("t2m").rename(time="valid_time").rename(t2m="time"), tmp_path / "b.nc")))
-
-
-def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = saved(point("t2m"), tmp_path / "a.zarr")
-    monkeypatch.setitem(sys.modules, "zarr", None)
-    refuses(TableError, r'can only be read with zarr; pip install "stakes\[zarr\]"', read_series, path)
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.grib2"])

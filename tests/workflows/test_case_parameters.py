@@ -158,13 +158,14 @@ def test_a_feature_of_nothing_is_refused_before_there_is_a_folder(tmp_path: Path
     assert not (tmp_path / "fit").exists()
 
 
-def test_a_refit_is_compared_for_the_same_decision_makers(tmp_path: Path) -> None:
+def test_a_refit_is_compared_for_the_same_decision_makers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.workflows.fit.write_comparison", lambda *_: None)
     rows = table(300).assign(time=pd.date_range("2020-01-01", periods=300, freq="D"))
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
     rows[:220].to_csv(old, index=False)
     rows.to_csv(new, index=False)
     layout = TableLayout(("north", "south"), features=("wind", "sun"), time="time")
-    settings = {"decision_weight": 0.4, "epochs": 2, "members": 30, "recent_errors": False, "test_fraction": 0.25}
+    settings = {"model": "linear", "decision_weight": 0.0, "members": 30, "recent_errors": False}
     run_fit(FitRequest(str(old), COST, layout, **settings), tmp_path / "first", Execution("cpu", 1, True))
     result = run_refit(tmp_path / "first", new, tmp_path / "second", None, Execution("cpu", 1, True))
     assert "newer than the old fit the new forecast" in result.sentences[-1]

@@ -8,10 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from calls import called, complaint
-from forked_processes import forked
 
 from stakes.artifacts import folder
-from stakes.cli import main
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.tables.layout import TableLayout
 from stakes.files import write_json
@@ -170,15 +168,6 @@ def test_no_unit_makes_a_cost_one_of_a_file(asked: list[Any]) -> None:
     assert asked == []
 
 
-def test_a_process_of_its_own() -> None:
-    words = ["decide", "--members", "members.csv", "--cost", "nothing:a=1", "--out", "mine.csv", "--force"]
-    process = forked(lambda: main(words))
-    output, errors = process.communicate()
-    assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
-    assert errors.startswith("stakes: there is no cost 'nothing'")
-    assert Path("mine.csv").read_text() == "mine"
-
-
 @pytest.mark.parametrize(("weight", "block", "told"), [("auto", None, True), ("auto", 1, False), (0.3, None, False)])
 @pytest.mark.parametrize(("model_selection", "selected"), [(True, "the linear forecast"), (False, "weight 0")])
 def test_too_few_rows_to_choose_by_are_told_beforehand(
@@ -188,8 +177,4 @@ def test_too_few_rows_to_choose_by_are_told_beforehand(
     table.to_csv("old.csv", index=False)
     request = replace(REQUEST, decision_weight=weight, block=block, model_selection=model_selection)
     notes = FitInputs.read(request).too_few_notes
-    sentence = (
-        "of the validation rows 9 cases in blocks of 3 are too few to select a decision weight; at least 30 are "
-        f"needed: {selected} is selected whatever the others cost"
-    )
-    assert notes == ((sentence,) if told else ())
+    assert ["9 cases in blocks of 3" in note and selected in note for note in notes] == [True] * told

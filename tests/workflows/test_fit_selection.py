@@ -105,15 +105,20 @@ def test_machines_read_it_and_a_finished_fit_says_the_same() -> None:
     assert (record["candidate"], record["decision_weight"]) == ("linear", 0.0)
 
 
-def test_each_stage_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_test_cases_nothing_is_tested_and_each_stage_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
-    code, _, errors = called(*[word for word in FIT if word != "--quiet"], "--test-fraction", "0", "--out", "new")
+    words = [word for word in FIT if word != "--quiet"]
+    code, output, errors = called(*words, "--test-fraction", "0", "--out", "new")
     assert code == 0
     lines = errors.splitlines()
     places = [lines.index(f"training {stage}") for stage in ("climatology", "the networks on their score")]
     assert places == sorted(places)
     assert "training networks for each decision weight" in lines
     assert any(line.endswith("of at most 2") and "epoch" in line for line in lines)
+    selection = load_bundle(Path("new")).forecaster.selection_
+    assert selection.tested == ()
+    assert read_json(Path("new/selection.json")) == selection.record()
+    assert "there is no report" in output
 
 
 def test_an_interrupted_fit_selects_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,24 +135,6 @@ def test_an_interrupted_fit_selects_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert (code, output.replace("new", "old")) == (0, Path("said.txt").read_text())
     for name in ("selection.json", "weights.safetensors"):
         assert read_manifest(Path("new")).files[name] == read_manifest(Path("old")).files[name]
-
-
-def test_without_test_cases_nothing_is_tested() -> None:
-    code, output, _ = called(*FIT, "--test-fraction", "0", "--out", "new")
-    assert code == 0
-    selection = load_bundle(Path("new")).forecaster.selection_
-    assert selection.tested == ()
-    assert read_json(Path("new/selection.json")) == selection.record()
-    assert "test cost" not in output
-    assert "there is no report" in output
-
-
-def test_where_it_is_not_wanted_there_is_none() -> None:
-    code, output, _ = called(*FIT, "--no-model-selection", "--tolerance", "2", "--out", "new")
-    assert code == 0
-    assert not Path("new/selection.json").exists()
-    assert output.startswith("costs in EUR\n")
-    assert "weight 0" in output.lower()
 
 
 def test_every_command_takes_a_linear_bundle() -> None:

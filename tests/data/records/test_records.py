@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from stakes.data.records import load_record, record_names, records_folder
+from stakes.data.records import load_record, records_folder
 from stakes.errors import RecordError, SettingError
 
 NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish", "demand_bakery")
@@ -19,10 +19,6 @@ NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_fr
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(str(records_folder()), tmp_path / "records"))
-
-
-def test_the_seven_records_are_there() -> None:
-    assert record_names() == NAMES
 
 
 @pytest.mark.parametrize(
@@ -59,12 +55,6 @@ def test_only_clock_change_hours_of_load_are_missing() -> None:
     assert (missing.any(1) == missing[:, loads].all(1)).all()
     assert not missing[:, np.logical_not(loads)].any()
     assert [str(day)[5:7] for day in record.times[missing.any(1)]] == ["10"] * 8
-
-
-def test_records_are_compact() -> None:
-    sizes = [path.stat().st_size for path in Path(str(records_folder())).iterdir()]
-    assert max(sizes) < 1_500_000
-    assert sum(sizes) < 2_500_000
 
 
 def test_records_need_neither_pandas_nor_torch() -> None:
