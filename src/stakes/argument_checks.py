@@ -32,11 +32,7 @@ def working_precision(tensor: Tensor) -> Tensor:
 
 
 def number_on_host(value: Tensor) -> float | None:
-    """The number in a one-element tensor, or None where Python cannot or should not look at it.
-
-    Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
-    break the capture of a training step.
-    """
+    """The number in a tensor, or None: compiled and vmapped code has none, an accelerator would be waited for."""
     unknown = torch.compiler.is_compiling() or not _watched.get()  # compiled code cannot ask who watches
     return None if unknown else _number(value)
 
@@ -51,19 +47,13 @@ def _number(value: Tensor) -> float | None:
 
 
 def known_on_host(condition: Tensor) -> bool | None:
-    """The truth of a one-element tensor, or None where Python cannot or should not look at it.
-
-    That is in compiled and vmapped code, on an accelerator, and inside `unwatched`.
-    """
+    """The truth of a one-element tensor, or None where `number_on_host` is."""
     number = number_on_host(condition)
     return None if number is None else number != 0
 
 
 def cheaply_known(condition: Tensor) -> bool | None:
-    """The truth of a one-element tensor that saves work, and changes no result: looked at inside `unwatched` too.
-
-    None in compiled and vmapped code, and on an accelerator.
-    """
+    """The same for what merely saves work, and changes no result: it is looked at inside `unwatched` too."""
     number = _number(condition)
     return None if number is None else number != 0
 

@@ -87,10 +87,7 @@ def is_pipe_or_device(path: str | Path) -> bool:
 
 
 def unpacked_limit(packed: int) -> int:
-    """How many bytes a packed file may unpack to: 256 MiB, or 20 times its own size if that is more.
-
-    Tables of numbers unpack to a few times their size, a file made to fill the memory to a thousand times.
-    """
+    """How many bytes a packed file may unpack to; a table takes a few times its size, a bomb a thousand times."""
     return max(_UNPACKED, _PACKED_TIMES * packed)
 
 

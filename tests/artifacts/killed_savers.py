@@ -14,7 +14,7 @@ from stakes.artifacts.fits import load_bundle, save_bundle
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 
 OLD, NEW = 11, 22  # noise seeds by which the two are told apart
-SCENARIOS = {("first", "before"): 4, ("again", "before"): 2, ("again", "during"): 3}  # and every how many steps
+SCENARIOS = {("first", "before"): 3, ("again", "before"): 2, ("again", "during"): 3}  # and every how many steps
 
 
 def killed(nth: int, moment: str, folder: Path, forecaster: DecisionAwareForecaster) -> bool:

@@ -83,7 +83,7 @@ def test_a_save_that_fails_leaves_what_was_there(
 
 def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("mine")
-    refuses(BundleError, r"holds state\.json of something else than a", save_recalibration, tmp_path, opened)
+    refuses(BundleError, r"holds a state\.json", save_recalibration, tmp_path, opened)
     assert (tmp_path / "state.json").read_text() == "mine"
 
 

@@ -60,7 +60,7 @@ BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "an own cost without its hash": (forged("cost", OWN_COST), r"cost\.sha256 must be 64"),
     "an own cost": (forged("cost", OWN_COST | {"sha256": "0" * 64}), "give the file again"),
     "another layout": (forged("layout.features", ["sun"]), r"layout\.feature_names must be"),
-    "a layout of another calendar": (forged("layout.calendar", ["moon"]), "calendar must be of .*, got 'moon'"),
+    "a layout of another calendar": (forged("layout.calendar", ["moon"]), "calendar must be .*, got 'moon'"),
     "about a list": (forged("about", []), "about must be a table"),
     "no rows": (forged("about.data.rows", 0), r"about\.data\.rows must be"),
 }
@@ -135,7 +135,7 @@ WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
 INPUTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (lambda folder: (folder / "inputs.parquet").unlink(), "cannot be read"),
     "a bit flipped": (edit("inputs.parquet", flipped(0.5)), "is damaged: its SHA-256 is"),
-    "a pickle": (pickled("inputs.parquet"), "is no parquet file"),
+    "a pickle": (pickled("inputs.parquet"), "is not a valid parquet file"),
     "other features": (column("name", "sun"), "name must hold the features of the fit"),
     "NaN": (column("mean", math.nan), "facts must be finite"),
     "no scale": (column("scale", 0.0), "facts must be finite, and scales positive"),

@@ -54,7 +54,7 @@ def test_saving_again_replaces_the_bundle(folder: Path) -> None:
 
 def test_files_of_something_else_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("of a training run")
-    refuses(BundleError, r"holds settings\.json of something else than a", save_bundle, tmp_path, fitted("implicit"))
+    refuses(BundleError, r"holds a settings\.json", save_bundle, tmp_path, fitted("implicit"))
     assert contents(tmp_path) == {"settings.json": b"of a training run"}
 
 
@@ -87,7 +87,7 @@ def test_a_failure_to_rename_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
         move(source, target)
 
     monkeypatch.setattr(os, "replace", fails)
-    refuses(BundleError, "nothing is saved in .* now, save it again", save_bundle, folder, fitted("ensemble"))
+    refuses(BundleError, "save it again", save_bundle, folder, fitted("ensemble"))
     monkeypatch.undo()
     refuses(BundleError, r"there is no bundle\.json", load_bundle, folder)
     save_bundle(folder, fitted("ensemble"))
@@ -121,7 +121,7 @@ def test_a_folder_is_saved_to_after_a_kill(kills: Path, tmp_path: Path) -> None:
     for scenario in ("first", "again"):
         killed = [path for path in sorted((kills / scenario).glob("before-*/bundle")) if not is_saved(path)]
         folder = shutil.copytree(killed[-1], tmp_path / scenario)
-        refuses(BundleError, r"there is no bundle\.json, or its saving was interr", load_bundle, folder)
+        refuses(BundleError, r"there is no bundle\.json", load_bundle, folder)
         save_bundle(folder, fitted("implicit"))
         assert_same(load_bundle(folder).forecaster, fitted("implicit"))
         assert sorted(contents(folder)) == sorted({*PARTS, "bundle.json"})

@@ -83,7 +83,7 @@ def test_notes_are_told_beside_the_result_unless_quiet() -> None:
     Path("gap.csv").write_text("time,a,b\n2020-01-01,0.1,0.2\n2020-01-02,,0.3\n")
     code, output, errors = called("decide", "--members", "gap.csv", "--cost", COST)
     assert (code, output.count("\n")) == (0, 2)
-    said = ["1 cases of 2 members, targets outcome", "1 of 2 cases lack members and are left out"]
+    said = ["1 case of 2 members, targets outcome", "1 of 2 cases lack members and are left out"]
     assert errors == "".join(f"note: {sentence}\n" for sentence in said)
     assert called("decide", "--members", "gap.csv", "--cost", COST, "--quiet")[2] == ""
 

@@ -43,11 +43,11 @@ def test_members_and_outcomes_are_told(tables: tuple[pd.DataFrame, pd.DataFrame]
     seen.assign(**{block: 0.001 * seen[block] for block in BLOCKS}).to_csv("seen.csv", index=False)
     errors = told("evaluate", *words, "--outcomes", "seen.csv")
     assert CODE in errors
-    assert "another unit" in errors
+    assert "different unit" in errors
     seen.loc[3, "b04"] = -999
     seen.to_csv("seen.csv", index=False)
     errors = told("evaluate", *words, "--outcomes", "seen.csv")
-    assert "another unit" not in errors
+    assert "different unit" not in errors
     assert "note: 'seen.csv' has -999 in 'b04', data row 4" in errors
 
 

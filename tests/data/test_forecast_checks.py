@@ -102,7 +102,7 @@ def test_ordinary_members_are_not_doubted(values: Floats) -> None:
 def test_members_that_ascend_may_be_quantiles() -> None:
     ascending = np.sort(LOADS[:, :5], axis=1)
     (note,) = doubts(ascending)
-    assert note.startswith("the members of every case ascend, as quantiles do; if they are quantiles, name the columns")
+    assert note.startswith("the members of every case are in ascending order")
     assert note.endswith("--read-as members")
     assert doubts(ascending, may_be_quantiles=False) == ()
     one_is_not = np.where(np.arange(12)[:, None, None] == 4, LOADS[:, :5], ascending)

@@ -271,7 +271,7 @@ def test_times_of_every_kind_become_utc() -> None:
     [
         ([1.0, 2.0], "got float64"),
         (["2020-01-01T00:00:00", "yesterday"], "yesterday"),
-        ([datetime(2020, 1, 1), 5], "5 is none"),
+        ([datetime(2020, 1, 1), 5], "5 is not one"),
         (np.array(["2020-01-01", "NaT"], "datetime64[D]"), "NaT in row 1"),
         (np.array(["2020-01-01T00:00:00.5", "2020-01-02"], "datetime64[ms]"), "whole seconds"),
         (np.array([["2020-01-01"], ["2020-01-02"]], "datetime64[D]"), r"shape \(2, 1\)"),

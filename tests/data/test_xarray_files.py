@@ -75,7 +75,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         refuses(TableError, r"there is no file|cannot be read", read_series, name)
         refuses(TableError, r"there is no file|cannot be read", read_table, Path(name))
     (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(40))
-    refuses(TableError, "is no parquet file", read_series, str(tmp_path / "a.parquet"))
+    refuses(TableError, "is not a valid parquet file", read_series, str(tmp_path / "a.parquet"))
 
 
 def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:

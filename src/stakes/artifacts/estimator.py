@@ -127,7 +127,7 @@ def _require_alike(given: Mapping[str, Any], found: _Found, model: object, trees
     if given["model"] != "own" and model is not None:
         raise SettingError(f"the folder holds its {given['model'].name} model; model= is for one of the user's own")
     if (found.kind == "pool") != (found.pool is not None):
-        raise SettingError(f"pool must be told of a pool, and of nothing else, got a forecast of kind {found.kind!r}")
+        raise SettingError(f"pool must be given for a pool and for nothing else, got a forecast of kind {found.kind!r}")
     in_pool = found.pool is not None and any(part.kind == "trees" for part in found.pool.parts)
     on_trees = found.kind == "trees" or in_pool or (given["base"] == "trees" and found.kind == "network")
     if on_trees != (trees is not None):

@@ -209,8 +209,6 @@ def load_bundle(
         notes += (f"there is no device {stored.device} here; the forecast is computed on another",)
     with errors_name(folder / TRAINING):
         check_sha256(str(folder / TRAINING), read_bytes(folder / TRAINING, JSON_LIMIT), manifest.files[TRAINING])
-    changed = manifest.changed_files(folder)
-    alarms = tuple(sentence.removesuffix(".") for sentence in known.alarms)
     bundle = Bundle(
         forecast=forecast,
         cost_spec=words,
@@ -218,11 +216,7 @@ def load_bundle(
         about=about,
         known=known,
         restore=partial(_restored_forecaster, folder, manifest, forecast, model, trees),
-        created=manifest.created,
-        versions=manifest.versions,
-        notes=(*notes, *changed.values(), *alarms),
-        files=manifest.files,
-        changed_files=changed,
+        **manifest.of_folder(folder, notes, (sentence.removesuffix(".") for sentence in known.alarms)),
     )
     if model is not None:
         bundle.forecaster  # noqa: B018  which refuses the factory of a model that is not needed
@@ -352,7 +346,7 @@ def _inputs_of(table: pd.DataFrame, names: Sequence[str]) -> InputRange:
         correlation = column_numbers(table, [f"with {place}" for place in range(len(names))], INPUTS)
         possible = np.isfinite(correlation).all() and np.allclose(correlation, correlation.T)
         if not possible or np.linalg.eigvalsh(correlation).min() <= 0:
-            raise TableError("correlations must be those that some rows can have")
+            raise TableError("correlations must be finite, symmetric and positive definite")
     rows, mean, scale, lower, upper, largest = facts.T
     if not np.isfinite(facts).all() or scale.min() <= 0:
         raise TableError("facts must be finite, and scales positive")

@@ -129,11 +129,13 @@ class Manifest:
                 raise SettingError(f"{name} must be text, got {shown(str(error))}") from error
         return tuple(texts)
 
-    def changed_files(self, folder: Path) -> dict[str, str]:
-        """A sentence for every file beside the parts that is not what was recorded; no decision needs one of them."""
+    def of_folder(self, folder: Path, notes: Iterable[str], alarms: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields of a `SavedFolder`; files that have changed are told, as no decision needs one of them."""
         others = {name: sha256 for name, sha256 in self.files.items() if name not in _PARTS[self.kind]}
         sentences = {name: _trouble(folder, name, sha256) for name, sha256 in others.items()}
-        return {name: sentence for name, sentence in sentences.items() if sentence}
+        changed = {name: sentence for name, sentence in sentences.items() if sentence}
+        known = {"created": self.created, "versions": self.versions, "files": self.files, "changed_files": changed}
+        return known | {"notes": (*notes, *changed.values(), *alarms)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -188,8 +190,13 @@ def open_as_judged(folder: Path, cost: str | None) -> "Bundle | Recalibration | 
 def read_manifest(folder: Path, kind: Kind | None = None) -> Manifest:
     """What bundle.json says, the files it names not yet looked at."""
     path = folder / MANIFEST
+    if not folder.is_dir():
+        raise BundleError(f"there is no folder {folder} with a fit")
+    if not os.path.lexists(path) and (folder / "fit.json").is_file():
+        raise BundleError(f"the fit in {folder} has not finished; the same `stakes fit` command continues it")
     if not os.path.lexists(path):
-        raise BundleError(_why_there_is_none(folder))
+        why = f"there is no {MANIFEST}, or saving was interrupted"
+        raise BundleError(f"{folder} holds neither a fit nor a recalibration: {why}")
     with errors_name(path):
         values = read_json_table(path)
         _require_format(path, values.get("format"))
@@ -201,14 +208,6 @@ def read_manifest(folder: Path, kind: Kind | None = None) -> Manifest:
     if kind not in (None, manifest.kind):
         raise BundleError(f"{folder} holds a {manifest.kind}, where a {kind} is expected")
     return manifest
-
-
-def _why_there_is_none(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"there is no folder {folder} with a fit"
-    if (folder / "fit.json").is_file():
-        return f"the fit in {folder} has not finished; the same `stakes fit` command goes on with it"
-    return f"{folder} holds neither a fit nor a recalibration: there is no {MANIFEST}, or its saving was interrupted"
 
 
 def _require_format(path: Path, version: object) -> None:
@@ -239,10 +238,7 @@ def saved_at_once(
     layout: object,
     about: object,
 ) -> Iterator[Path]:
-    """A folder to write the parts to; when the block ends they take their place with a manifest of these values.
-
-    On an error nothing changes: what was saved before stays.
-    """
+    """A folder to write parts to, which take their place at the end, with a manifest; on an error nothing changes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_own(folder, kind)
@@ -281,7 +277,7 @@ def _commit(stage: Path, folder: Path) -> None:
         os.replace(stage / MANIFEST, folder / MANIFEST)
         sync_folder(folder)
     except OSError as error:
-        raise BundleError(f"nothing is saved in {folder} now, save it again: {error}") from error
+        raise BundleError(f"{folder} holds nothing complete now; save it again: {error}") from error
 
 
 def _require_own(folder: Path, kind: Kind) -> None:
@@ -296,7 +292,7 @@ def _require_own(folder: Path, kind: Kind) -> None:
     elif not any(folder.glob(f"{_STAGE}*")):
         for name in ("settings.json", *_PARTS[kind]):  # the first is of a run of `reproduction`
             if os.path.lexists(folder / name):
-                raise BundleError(f"{folder} holds {name} of something else than a {kind}; choose another folder")
+                raise BundleError(f"{folder} holds a {name} that is not of a {kind}; choose another folder")
 
 
 @contextmanager
@@ -346,10 +342,7 @@ _CONSTANT = ", and the constant action it is compared with is still that of the 
 def chosen_cost(
     record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT, priced: bool = False
 ) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
-    """The cost to decide for, its words where there are any, and what the user should know about it.
-
-    Only what is `priced` has cases with prices of their own, for which the cost has 1.
-    """
+    """The cost to decide for, at a price of 1 where it may be `priced`; its words, if any; and notes about it."""
     kept = None if record is None else checked_words(CostSpec.from_record(record))
     if given is None:
         if kept is None:
@@ -511,7 +504,7 @@ def read_kept(
             raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
         return file.read().to_pandas()
     except (ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error
+        raise TableError(f"{str(path)!r} is not a valid parquet file: {short_ascii(str(error))}") from error
 
 
 def read_judged(folder: Path) -> pd.DataFrame:

@@ -160,7 +160,6 @@ def load_panel(folder: str | Path, cost: str | CostSpec | None = None) -> PanelF
         else replace(cost, unit=cost.unit or kept.unit, action_unit=cost.action_unit or kept.action_unit)
     )
     layout = replace(layout, parameters=words.price_columns)
-    changed = manifest.changed_files(folder)
     other = () if words == kept else (f"the forecast was fitted for the cost {kept}; decisions are for {words}",)
     forecaster = PanelForecaster.restored(words, layout, fitted, about.settings)
     if about.fitted is not None and about.fitted.first is not None and about.fitted.last is not None:
@@ -169,11 +168,7 @@ def load_panel(folder: str | Path, cost: str | CostSpec | None = None) -> PanelF
         forecaster=forecaster,
         cost_spec=words,
         about=about,
-        created=manifest.created,
-        versions=manifest.versions,
-        notes=(*other, *changed.values()),
-        files=manifest.files,
-        changed_files=changed,
+        **manifest.of_folder(folder, other),
     )
 
 

@@ -119,7 +119,6 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         selection = from_plain(ModelSelection, manifest.part(folder, SELECTION))
     with errors_name(folder / _JUDGED):
         judged = _judged(folder, manifest, about)
-    changed = manifest.changed_files(folder)
     return Recalibration(
         cost=decided_for,
         state=state,
@@ -128,11 +127,7 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         layout=layout,
         about=about,
         judged=judged,
-        created=manifest.created,
-        versions=manifest.versions,
-        notes=(*notes, *changed.values(), *about.alarms),
-        files=manifest.files,
-        changed_files=changed,
+        **manifest.of_folder(folder, notes, about.alarms),
     )
 
 

@@ -117,10 +117,10 @@ def numbers_of(field: str, text: str | None) -> tuple[float, ...]:
     return tuple(number_of(field, part, "numbers separated by commas") for part in parts)
 
 
-def number_of(field: str, text: str, expected: str) -> float:
+def number_of(field: str, text: str, expected: str, kind: Callable[[str], float] = float) -> float:
     """The number that a text is."""
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
         raise SettingError(f"{field} must be {expected}, got {text!r}") from None
 
@@ -134,13 +134,6 @@ def _points(field: str, text: str) -> tuple[GridPoint, ...]:
             raise SettingError(f"{field} must be LATITUDE,LONGITUDE in degrees, got {part.strip()!r}")
         points.append((numbers[0], numbers[1]))
     return tuple(points)
-
-
-def _whole_number_of(field: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise SettingError(f"{field} must be auto or a whole number, got {text!r}") from None
 
 
 def hours_or_name(field: str, text: str) -> float | str:
@@ -166,7 +159,7 @@ _READERS: tuple[tuple[Any, Callable[[str, str], Any]], ...] = (
     (tuple[Hours, ...], durations_of),
     (Hours, duration_hours),
     (float | Literal["auto"], lambda field, text: number_of(field, text, "auto or a number")),
-    (int | Literal["auto"], _whole_number_of),
+    (int | Literal["auto"], lambda field, text: int(number_of(field, text, "auto or a whole number", int))),
     (str | float | None, hours_or_name),
 )
 

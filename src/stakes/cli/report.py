@@ -36,17 +36,9 @@ def report(
     from stakes.cli.output import print_json, print_text, require_writable
 
     require_writable(out, force, (".html",))
-    path = _write(folder, cost, out, series)
-    print_json({"report": path}) if json else print_text(str(path))
-
-
-def _write(folder: Path, cost: str | None, out: Path | None, series: str | None) -> Path:
-    """Write FOLDER/report.html, or, where asked, another file in its place; returns where it is.
-
-    The report tells what was measured with the cost of the fit, so that no other cost may be given.
-    """
     from stakes.reports.report import REPORT, report_of
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
-    return report_of(folder, cost, out, series)
+    path = report_of(folder, cost, out, series)  # of what was measured with the cost of the fit, and no other
+    print_json({"report": path}) if json else print_text(str(path))

@@ -392,6 +392,10 @@ class RangedParameter:
     def __str__(self) -> str:
         return f"{self.name} {self.range}"
 
+    @property
+    def in_words(self) -> str:
+        return f"{self.name} from {self.range.low:g} to {self.range.high:g}"
+
     def require_inside(self, least: float, most: float) -> None:
         """Raise unless all values lie in the range."""
         for value in (least, most):

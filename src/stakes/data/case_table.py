@@ -192,12 +192,7 @@ _ROUNDING = 1e-12  # of the numbers: what varies less does so by the rounding of
 
 
 def require_single_precision(values: NDArray[np.floating[Any]], names: Sequence[str], what: str) -> None:
-    """Raise where single precision would lose what varies in a column; a constant column has nothing to lose.
-
-    The step of single precision is taken at the column's median size, and what varies is its interquartile range, so
-    that a few numbers of another size, such as zeros for what is missing, hide nothing; where half of the column is one
-    number, it is the standard deviation.
-    """
+    """Raise where single precision would lose what varies in a column; a few odd numbers hide nothing."""
     if values.dtype == np.float32 or not len(values):
         return
     with np.errstate(over="ignore", invalid="ignore"):  # what exceeds single precision is for others to refuse
@@ -244,10 +239,15 @@ def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[
 
 
 def as_table(values: Any, name: str) -> Any:
-    """A table of any library, or of xarray, as one of pandas; all else as it is."""
+    """A table or column of any library, or of xarray, as one of pandas without an index; all else as it is."""
     xarray = sys.modules.get("xarray")  # who passes its objects has imported it
     if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
-        return _as_pandas(values)
+        if type(values).__module__.partition(".")[0] in ("builtins", "numpy", "pandas", "torch"):
+            return values
+        import narwhals as nw
+
+        known = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+        return known.to_pandas() if isinstance(known, nw.DataFrame | nw.Series) else values
     import pandas as pd
 
     if isinstance(values, xarray.Dataset):
@@ -265,21 +265,8 @@ def as_table(values: Any, name: str) -> Any:
     return pd.DataFrame(values.values, columns=values.indexes[columns])
 
 
-def _as_pandas(values: Any) -> Any:
-    """A table or column of polars, pyarrow or others as one of pandas, without an index; all else as it is."""
-    if type(values).__module__.partition(".")[0] in ("builtins", "numpy", "pandas", "torch"):
-        return values
-    import narwhals as nw
-
-    known = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
-    return known.to_pandas() if isinstance(known, nw.DataFrame | nw.Series) else values
-
-
 def like_given(table: "pd.DataFrame", given: Any) -> Any:
-    """A table of pandas as one of the library of what was given, where that is a table of another.
-
-    Others have no index: one with a name becomes columns, any other is left out. What is missing is null there.
-    """
+    """A table of pandas as one of the library of what was given, without an index: one with a name becomes columns."""
     if as_table(given, "given") is given:  # a table of pandas, or none
         return table
     import narwhals as nw

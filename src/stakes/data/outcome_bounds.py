@@ -70,7 +70,10 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
     values = outcome.double().cpu().numpy()
     if given != "auto":
         bounds = OutcomeBounds((_checked_pair(given),) * width, "given")
-        _require_within(bounds, values)
+        if outside := _rows_outside(bounds, values):
+            low, high = ("none" if bound is None else f"{bound:g}" for bound in bounds.pairs[0])
+            beyond = f"{outside} of {len(values)} rows lie outside {low} to {high}"
+            raise SettingError(f"outcome_bounds must hold all outcomes, but {beyond}")
         return bounds
     known = stated(plain_cost_of(cost), "outcome_bounds")
     if known is not None:
@@ -121,14 +124,6 @@ def _require_pair(pair: Pair) -> None:
 
 def _rows_outside(bounds: OutcomeBounds, values: NDArray[np.float64]) -> int:
     return int((bounds.clip(torch.from_numpy(values)).numpy() != values).any(1).sum())
-
-
-def _require_within(bounds: OutcomeBounds, values: NDArray[np.float64]) -> None:
-    if outside := _rows_outside(bounds, values):
-        lower, upper = ("none" if bound is None else f"{bound:g}" for bound in bounds.pairs[0])
-        raise SettingError(
-            f"outcome_bounds must hold all outcomes, but {outside} of {len(values)} rows lie outside {lower} to {upper}"
-        )
 
 
 def _atoms(column: NDArray[np.float64]) -> Pair:

@@ -233,7 +233,7 @@ class _Condition:
     def solved(self) -> tuple[Difference, str]:
         """The value with its interval, or why there is none."""
         nowhere, ranged = Difference(math.nan, math.nan, math.nan), self.ranged
-        words = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
+        words = ranged.in_words
         size = max(float(np.nanmax(np.abs(self.slopes(share)[0]))) for share in (0.0, 1.0))
         means = [self._mean(share) for share in _SHARES]
         if np.ptp(means) <= _LITTLE * size:

@@ -29,18 +29,8 @@ from stakes.workflows.evaluate import judge_forecast
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, request_record
 
 SETTINGS = "backtest.json"
-_SHOWN: tuple[str, ...] = (
-    "origin",
-    "first",
-    "cases",
-    "candidate",
-    "decision_weight",
-    "cost",
-    "weight_0_cost",
-    "weight_0_change",
-    "weight_0_low",
-)
-_SHOWN += ("weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all of the table
+_SHOWN = ("origin", "first", "cases", "candidate", "decision_weight", "cost", "weight_0_cost", "weight_0_change")
+_SHOWN += ("weight_0_low", "weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all columns
 _TABLE, _RESULTS, _CHECKPOINTS = "table.csv", "results.json", "checkpoints"
 _FITTED, _WEIGHT, _CANDIDATE = "fitted_cases", "decision_weight", "candidate"  # columns of the judged cases
 _RIVALS = ("weight_0", "climatology", "today")
@@ -63,8 +53,10 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
             for place in range(1, origins + 1)
         ]
         shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
-        table = _summary(parts, inputs)
-        comparison = _comparison(pd.concat(parts, ignore_index=True), table, inputs, record)
+        every = pd.concat(parts, ignore_index=True)
+        named = {**{str(place): part for place, part in enumerate(parts, start=1)}, "all": every}
+        table = pd.DataFrame([_row(name, part, inputs) for name, part in named.items()])
+        comparison = _comparison(every, table, inputs, record)
         told = (headline(comparison), *warning_sentences(comparison), cost_sentences(comparison))
         unit, shown = inputs.spec.unit, table[[name for name in _SHOWN if name in table]]
         title = f"mean costs{f' in {unit}' if unit else ''}; changes with their 95 % intervals"
@@ -133,19 +125,12 @@ def _judged(
             features, outcomes = fitted.feature_table, fitted.outcome_table
             forecaster.fit(features, outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining(
-                "interrupted; everything is saved, and the same command continues from there"
-            ) from None
+            raise InterruptedTraining("interrupted; everything is saved, and the same command resumes") from None
     metrics = judge_forecast(forecaster.forecast_, later).metrics
     if metrics.weight_0 is None:  # it was chosen
         metrics = replace(metrics, weight_0=metrics.chosen)
     selection, facts = forecaster.selection_, {_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)}
     return metrics.table().assign(**facts, **({} if selection is None else {_CANDIDATE: selection.selected.name}))
-
-
-def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
-    rows = [_row(str(place), part, inputs) for place, part in enumerate(parts, start=1)]
-    return pd.DataFrame([*rows, _row("all", pd.concat(parts, ignore_index=True), inputs)])
 
 
 def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:

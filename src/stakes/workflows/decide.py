@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from stakes.cost_spec.spec import CostSpec, column_of
-from stakes.costs.cost import Cost, RangedParameter, ranged_parameter, user_cost_errors
+from stakes.costs.cost import Cost, ranged_parameter, user_cost_errors
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.tables.columns import column_numbers, column_times, in_utc, newest_cases, zone_notes
 from stakes.data.tables.files import CsvOptions, read_table, write_table
@@ -71,10 +71,7 @@ Told = float | str | None
 
 
 def ranged_cost(folder: Path, cost: str | None) -> "tuple[str | CostSpec | None, Told]":
-    """The cost to open a folder with, and whose decision it is where the fit has a range and the cost a value in it.
-
-    That is one number for all cases, or @COLUMN of the table.
-    """
+    """The cost to open a folder with, and a value in the range of the fit, if it has one: a number, or @COLUMN."""
     from stakes.artifacts.folder import errors_name, read_manifest  # not needed where there are members already
 
     if cost is None:
@@ -92,17 +89,14 @@ def ranged_cost(folder: Path, cost: str | None) -> "tuple[str | CostSpec | None,
 def case_parameters(
     cost: Cost, told: Told, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]", *, needed: bool
 ) -> dict[str, Floats] | None:
-    """The parameter of each case, (N,), by its name; None where nothing is told, and need not be.
-
-    A column holds the parameter in the row of a case, or, with lags, in that of the time when its forecast is issued.
-    """
+    """The parameter of each case, (N,), by its name, with lags as of the issue time; None where it need not be told."""
     ranged = ranged_parameter(cost)
     if ranged is None:
         return None
     if told is None:
         if needed:
             raise SettingError(
-                f"the cost has {_from_to(ranged)}: give one value with --cost, as in "
+                f"the cost has {ranged.in_words}: give one value with --cost, as in "
                 f"{ranged.name}={ranged.range.middle:.3g}, or {ranged.name}=@COLUMN for a column of the table"
             )
         return None
@@ -118,7 +112,7 @@ def spread_note(cost: Cost) -> tuple[str, ...]:
     if ranged is None:
         return ()
     return (
-        f"the cost has {_from_to(ranged)}: the cases are spread evenly over that range, one decision maker each, see "
+        f"the cost has {ranged.in_words}: the cases are spread evenly over that range, one decision maker each, see "
         f"the column {ranged.name} of the cases; {ranged.name}=... in --cost sets one value for all",
     )
 
@@ -138,10 +132,6 @@ def _column(name: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Inde
     if len(lacking := np.flatnonzero(~np.isfinite(values))):
         raise TableError(f"the cost: column {name!r} has no value for the case {index[int(lacking[0])]}")
     return values
-
-
-def _from_to(ranged: RangedParameter) -> str:
-    return f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
 
 
 # Rows that lack some of their features, drawn from what the others say of them
@@ -187,32 +177,24 @@ def decidable_rows(
     left_out = np.any(missing, axis=1) if inputs.correlation is None else _beyond(missing, layout, known.quality)
     if left_out.all():
         layout.inputs(table)  # which says what is wrong with the table
-    features, quality = cases.feature_table[~left_out], _counted(cases.quality, left_out)
+    features, quality = cases.feature_table[~left_out], cases.quality
+    if left_out.any():
+        counts = {**quality.left_out, MISSING_FEATURE: int(left_out.sum())}
+        quality = replace(quality, used=len(features), left_out=counts)
     if last:
         features = features.tail(1)
         too_little = f"the newest row, {cases.feature_table.index[-1]}, lacks too many features for a decision"
         notes = (*notes, too_little) if left_out[-1] else notes
     lacking = features.isna()
-    if not lacking.to_numpy().any():
-        return DecidableRows(features, quality, notes)
-    return DecidableRows(features, quality, (*notes, _told(lacking)))
-
-
-def _counted(quality: DataQuality, left_out: NDArray[np.bool_]) -> DataQuality:
-    if not left_out.any():
-        return quality
-    counts = {**quality.left_out, MISSING_FEATURE: int(left_out.sum())}
-    return replace(quality, used=int((~left_out).sum()), left_out=counts)
-
-
-def _told(lacking: pd.DataFrame) -> str:
-    names = [str(name) for name in lacking.columns[lacking.any()]]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (
-        f"{int(lacking.any(axis=1).sum()):,} of {len(lacking):,} rows are decided without "
-        f"{', '.join(map(shown, names[:_NAMED]))}{more}, see the column missing_features: missing values "
-        "are drawn given the other features, which widens these forecasts"
-    )
+    if names := [str(name) for name in features.columns[lacking.any()]]:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told = (
+            f"{int(lacking.any(axis=1).sum()):,} of {len(features):,} rows are decided without "
+            f"{', '.join(map(shown, names[:_NAMED]))}{more}, see the column missing_features: missing values "
+            "are drawn given the other features, which widens these forecasts"
+        )
+        notes = (*notes, told)
+    return DecidableRows(features, quality, notes)
 
 
 def _beyond(missing: NDArray[np.bool_], layout: TableLayout, quality: DataQuality | None) -> NDArray[np.bool_]:
@@ -297,10 +279,7 @@ def decide_members(
     reduce: int | None = None,
     scenarios: Path | None = None,
 ) -> DecidedCases:
-    """The actions of least expected cost over the members, without any fitting.
-
-    With `reduce` they are those of so many weighted members, which go to the file `scenarios` where one is named.
-    """
+    """The actions of least expected cost over all members, or over so many of them that stand for all."""
     doubts = spec.doubts(given.equal_members.reshape(-1, given.members.shape[2]), given.targets)
     given = given.rows(newest_cases(given.index)) if last else given
     cost, members, weights = spec.level_prices.build(), given.members, given.weights

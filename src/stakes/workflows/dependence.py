@@ -28,10 +28,7 @@ def put_together(
     outcomes: tuple[str, ...] = (),
     **csv: Unpack[CsvOptions],
 ) -> ForecastSet:
-    """Forecasts of quantiles as joint scenarios that count alike, ordered by a table of the past.
-
-    The past has outcomes, and where it has the same forecasts beside them their errors are what goes together.
-    """
+    """Quantiles as joint scenarios in the order of past errors, or of past outcomes where there are no errors."""
     width = len(given.targets)
     if given.weights is None or width < 2:
         raise SettingError(

@@ -97,10 +97,7 @@ class ForecastJudgement:
         return pd.DataFrame(columns)
 
     def regret_columns(self) -> dict[str, Floats]:
-        """The part of each case's regret that is due to each outcome, and to each region of members, (N,).
-
-        NaN in cases that were left out to save time; none for actions with several parts, and for a range.
-        """
+        """Each case's regret by outcome and by region of members, (N,), NaN where left out; none for vectors."""
         cost = self.forecast.cost
         if vector_cost(plain_cost_of(cost)) is not None or ranged_parameter(cost) is not None:
             return {}

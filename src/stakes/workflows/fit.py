@@ -165,9 +165,7 @@ def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out
         try:
             fit(cases.feature_table, cases.outcome_table, times=cases.times, checkpoints=out / checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
-            raise InterruptedTraining(
-                "interrupted; everything is saved, and the same command continues from there"
-            ) from None
+            raise InterruptedTraining("interrupted; everything is saved, and the same command resumes") from None
 
 
 def _about(
@@ -184,15 +182,16 @@ def _about(
     times = inputs.served.times
     first, last = (None, None) if times is None else (str(times[0]), str(times[-1]))
     file = Path(inputs.request.data).name
+    chosen, state = forecaster.selection_ or forecaster.frontier_, forecaster.forecast_.state
     return AboutFit(
         data=DataFingerprint(file, quality.rows, inputs.sha256, quality.first, quality.last),
         metrics=dict(metrics),
         quality=quality,
         outcomes=tuple(map(tuple, outcomes[::every].tolist())),
-        reason=_reason(forecaster),
-        bounds=_bounds(forecaster),
+        reason=f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason,
+        bounds=() if state.outcome_bounds is None else state.outcome_bounds.sentences(state.target_names),
         leaks=forecaster.leaks_,
-        correction=_correction(forecaster),
+        correction="" if state.correction is None else correction_sentence(state.correction, state.target_names),
         fitted=FittedSpan(len(inputs.served), first, last),
         settings={"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
         provenance={
@@ -204,22 +203,6 @@ def _about(
             **({"fitted on": inputs.served_sentence} if metrics else {}),
         },
     )
-
-
-def _reason(forecaster: DecisionAwareForecaster) -> str:
-    chosen = forecaster.selection_ or forecaster.frontier_
-    return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
-
-
-def _bounds(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
-    """A sentence for each bound of an outcome that nobody gave."""
-    bounds = forecaster.forecast_.state.outcome_bounds
-    return () if bounds is None else bounds.sentences(forecaster.target_names_)
-
-
-def _correction(forecaster: DecisionAwareForecaster) -> str:
-    correction = forecaster.forecast_.state.correction
-    return "" if correction is None else correction_sentence(correction, forecaster.target_names_)
 
 
 def _sentences(about: AboutFit, comparison: Comparison | None, out: Path) -> tuple[str, ...]:
@@ -242,7 +225,7 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a new folder, but {str(out)!r} holds the old fit")
     if not (folder / FIT).is_file():
-        raise SettingError(f"{folder} is no folder of a fit: there is no {FIT}")
+        raise SettingError(f"{folder} does not hold a fit: there is no {FIT}")
     request, kept, _ = read_request(folder / FIT)
     wanted = cost_again(kept, None) if cost is None else cost
     request = replace(request, data=str(data), cost=wanted)

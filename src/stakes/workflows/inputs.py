@@ -157,26 +157,17 @@ class FitInputs:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know before any training: of the features, of rows left out, and what is doubtful about the cost."""
-        names = ", ".join(map(shown, self.not_numbers))
-        not_numbers = (f"columns without numbers are not used as features: {names}",) if names else ()
-        doubts = self.spec.doubts(self.cases.outcome.numpy(), self.layout.targets)
-        same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
-        today = todays_notes(self.cost, self.cases.today, len(self.layout.targets))
-        return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts, *today)
-
-    @property
-    def _direction_notes(self) -> tuple[str, ...]:
-        """A sentence where directions were recognised by themselves."""
-        if self.request.directions != "auto" or not self.layout.directions:
-            return ()
-        names = ", ".join(map(shown, self.layout.directions))
-        return (f"directions in degrees, replaced by sine and cosine: {names} (--directions none prevents it)",)
-
-    @property
-    def _features_of_the_same_time(self) -> bool:
-        """Whether rows have a time, and their columns are the features as they stand."""
-        timed = self.layout.time is not None or any(name.lower() in _TIMES for name in self.not_numbers)
-        return timed and not self.layout.lags and bool(self.layout.features)
+        layout, notes = self.layout, []
+        if names := ", ".join(map(shown, self.not_numbers)):
+            notes.append(f"columns without numbers are not used as features: {names}")
+        if self.request.directions == "auto" and (names := ", ".join(map(shown, layout.directions))):
+            notes.append(f"directions in degrees, replaced by sine and cosine: {names} (--directions none prevents it)")
+        timed = layout.time is not None or any(name.lower() in _TIMES for name in self.not_numbers)
+        if timed and layout.features and not layout.lags:  # as they stand
+            notes.append(_SAME_TIME)
+        doubts = self.spec.doubts(self.cases.outcome.numpy(), layout.targets)
+        today = todays_notes(self.cost, self.cases.today, len(layout.targets))
+        return (*notes, *left_out_notes(self.cases.quality), *doubts, *today)
 
     @property
     def gap(self) -> int:

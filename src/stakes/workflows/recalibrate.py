@@ -121,8 +121,13 @@ def _made(
     with user_cost_errors(cost), say.counting(sentence) as progress:
         recalibrator.fit(given, progress=progress)
     new_notes = tuple(note for note in recalibrator.notes_ if note not in given.notes)
-    fingerprints = tuple(_fingerprint(path, given) for path in request.files)
-    about = AboutRecalibration(request.settings, fingerprints, _span(given), said=(*notes, *new_notes))
+    span = FittedSpan(len(given))
+    if given.times is not None:
+        span = replace(span, first=str(given.times.min()), last=str(given.times.max()))
+    fingerprints = tuple(
+        DataFingerprint(path.name, len(given), content_digest(path), span.first, span.last) for path in request.files
+    )
+    about = AboutRecalibration(request.settings, fingerprints, span, said=(*notes, *new_notes))
     recalibration = Recalibration(
         cost=cost,
         state=recalibrator.state_,
@@ -174,17 +179,6 @@ def _require_free(out: Path, force: bool) -> None:
         raise SettingError(f"{out} is not empty; choose another folder")
     if not force:
         raise SettingError(f"{out} holds a recalibration already; --force replaces it, another folder keeps both")
-
-
-def _fingerprint(path: Path, given: ForecastSet) -> DataFingerprint:
-    span = _span(given)
-    return DataFingerprint(path.name, len(given), content_digest(path), span.first, span.last)
-
-
-def _span(given: ForecastSet) -> FittedSpan:
-    if given.times is None:
-        return FittedSpan(len(given))
-    return FittedSpan(len(given), str(given.times.min()), str(given.times.max()))
 
 
 def _compared(old: Recalibration, made: Recalibration, given: ForecastSet) -> str:

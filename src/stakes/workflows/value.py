@@ -31,10 +31,7 @@ class Value:
     notes: tuple[str, ...] = ()
 
     def regret(self) -> RegretAttribution | None:
-        """Where the money went with the first forecast, at the middle one of the parameter's values.
-
-        None for actions with several parts, which hold a program of their own at every step.
-        """
+        """Where the money went with the first forecast, at the middle of the range; None for vector actions."""
         ranged, middle = self.cost.ranged, float(self.curve.values[len(self.curve.values) // 2])
         assert ranged is not None
         cost = with_parameter(self.cost.build(), ranged.name, middle)

@@ -18,21 +18,20 @@ _USUAL = np.array([-99, -99.9, 999, 999.9, 9999, 9999.9, 99999, -999, -999.9, -9
 _CODES = np.concatenate([_USUAL, _USUAL.astype(np.float32).astype(np.float64)])
 _FAR = 10.0  # times the range of all else: what lies so far beyond it is doubted, whatever it is
 _LARGER = 1.25  # times all else: a code that is no larger may be one of the numbers, as 999 MW or 999.9 hPa
-_HUGE, _ABSURD = (
-    1e6,
-    1000.0,
-)  # no smaller number is absurd by itself, nor one less beyond: one of many may have all rain
+_HUGE, _ABSURD = 1e6, 1000.0  # no smaller number is absurd, nor one less beyond: one of many may have all rain
 
 
 def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: Floats, name: str) -> tuple[str, ...]:
     """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them."""
-    return tuple(
-        (
-            f"{name} has {number_text(value)} in {column!r}, {_rows(cells, value)}, beyond all other outcomes and "
+    notes = []
+    for value in _doubted(outcomes, forecasts):
+        rows = np.flatnonzero(cells == value) + 1
+        more = f" and {count_text(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
+        notes.append(
+            f"{name} has {number_text(value)} in {column!r}, data row {rows[0]}{more}, beyond all other outcomes and "
             "forecasts, and is used as given; if it marks a missing value, leave the field empty"
         )
-        for value in _doubted(outcomes, forecasts)
-    )
+    return tuple(notes)
 
 
 def without_codes(values: Floats) -> Floats:
@@ -55,7 +54,8 @@ def _doubted(outcomes: Floats, forecasts: Floats) -> list[float]:
         return []
     codes = [value for value in np.unique(seen[np.isin(seen, _CODES)]) if _is_apart(value, plain)]
     ends = [value for value in (seen.min(), seen.max()) if value not in codes]
-    far = [value for value in ends if _is_far(value, plain[plain != value])]
+    rest = {value: plain[plain != value] for value in ends}
+    far = [value for value, other in rest.items() if len(other) and _beyond(value, other) > _FAR * np.ptp(other) > 0]
     return [float(value) for value in (*codes, *far)]
 
 
@@ -81,16 +81,6 @@ def _is_apart(code: float, others: Floats) -> bool:
     low, high = float(others.min()), float(others.max())
     other_sign = code < 0 <= low or high <= 0 < code
     return _beyond(code, others) > 0 and (other_sign or abs(code) > _LARGER * max(-low, high))
-
-
-def _is_far(value: float, others: Floats) -> bool:
-    return len(others) > 0 and _beyond(value, others) > _FAR * float(np.ptp(others)) > 0
-
-
-def _rows(cells: Floats, value: float) -> str:
-    rows = np.flatnonzero(cells == value) + 1
-    more = f" and {count_text(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
-    return f"data row {rows[0]}{more}"
 
 
 Values = TypeVar("Values")
@@ -160,7 +150,7 @@ def require_one_unit(members: Floats, name: str) -> None:
     if len(odd):
         member, target = odd[0]
         raise TableError(
-            f"{name} has a member in another unit than the others: member {member + 1} lies around "
+            f"{name} has a member in a different unit from the others: member {member + 1} lies around "
             f"{_text(medians[member, target])}, the others around {_text(centre[target])}; give all members in one "
             "unit"
         )
@@ -179,7 +169,7 @@ def unit_of_outcomes_doubts(forecast: ForecastSet, outcomes: Floats, name: str) 
     odd = np.flatnonzero(unlike & ((len(members) >= _MANY_CASES) | _of_another_size(medians, seen)))
     return tuple(
         (
-            f"{name} seems to be in another unit than its outcomes: forecasts of {targets[place]} lie around "
+            f"{name} seems to be in a different unit from its outcomes: forecasts of {targets[place]} lie around "
             f"{_text(medians[place])}, outcomes around {_text(seen[place])}; give both in one unit"
         )
         for place in odd[:1]
@@ -187,10 +177,7 @@ def unit_of_outcomes_doubts(forecast: ForecastSet, outcomes: Floats, name: str) 
 
 
 def _deviations(values: Floats) -> Floats:
-    """Standard deviations (...) of numbers (N, ...), without the few that lie far beyond most others.
-
-    Numbers equal to the median, as most of rain are, do not tell how far the others lie from it.
-    """
+    """Standard deviations (...) of (N, ...), without a few far numbers; the median itself tells nothing."""
     away = np.abs(values - np.median(values, axis=0))
     differ = np.where(away > 0, away, np.nan)
     some = ~np.isnan(differ).all(0)
@@ -294,8 +281,8 @@ def forecast_checks(forecast: ForecastSet, name: str, may_be_quantiles: bool) ->
     notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
     if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.members):
         notes.append(
-            "the members of every case ascend, as quantiles do; if they are quantiles, name the columns by their "
-            "levels, such as q10 and q50; if they are members, give --read-as members"
+            "the members of every case are in ascending order, as quantiles are; if they are quantiles, name columns "
+            "by their levels, such as q10 and q50; if they are members, give --read-as members"
         )
     return tuple(notes)
 

@@ -128,10 +128,7 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
 
 
 def member_columns(columns: Sequence[str], name: str) -> list[str]:
-    """The columns that are members: those of one stem with a number, such as m1 to m50, or all where no two have one.
-
-    A column that looks like no member, or like the outcome, is refused, and so is a statistic beside others.
-    """
+    """The members: columns of one stem with a number, or all where none have; outcomes and statistics are refused."""
     stems = {column: stem for column in columns if (stem := _stem(column)) is not None}
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns

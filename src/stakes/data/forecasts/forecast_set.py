@@ -121,7 +121,7 @@ class ForecastSet:
         if self.prices is None:
             return cost
         if scalar_cost(cost) is None:
-            raise CostError("prices of each case are for a cost of one number without an aversion to risk")
+            raise CostError("prices of each case need a cost with one action and without risk aversion")
         own = {str(name): torch.tensor(self.prices[name].to_numpy()) for name in self.prices}
         return cast(Cost, replace(cast(Any, cost), **own))
 
@@ -240,7 +240,7 @@ def _checked_weights(weights: Any, count: int) -> Floats:
     if shares.shape != (count,):
         raise ShapeError(f"weights must be one for each of the {count} members, got the shape {shares.shape}")
     if shares.min() < 0 or not shares.sum() > 0:
-        raise SettingError("weights must not be negative, and not all zero")
+        raise SettingError("weights must not be negative or all zero")
     return shares
 
 

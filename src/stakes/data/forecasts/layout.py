@@ -62,10 +62,7 @@ class ForecastFormat:
 
 @dataclass(frozen=True)
 class LearnedForecasts:
-    """What the forecasts were like that were learned from, by which new ones are read alike.
-
-    The size of a case is its largest member or quantile, without its sign.
-    """
+    """What the forecasts that were learned from were like, by which new ones are read alike."""
 
     targets: tuple[str, ...]
     levels: tuple[float, ...]  # of their quantiles; none for members

@@ -70,10 +70,7 @@ def checked_levels(levels: Sequence[float]) -> list[float]:
 
 
 def uncrossed(quantiles: Floats, name: str) -> tuple[Floats, tuple[str, ...]]:
-    """Quantiles that ascend in every row, and a note where they did not: sorting them brings each nearer to the truth.
-
-    Where most rows descend the levels mean something else, and that is refused.
-    """
+    """Quantiles sorted in every row, with a note where they were not; levels that mean something else are refused."""
     crossing = (np.diff(quantiles) < 0).any(1)
     if not (count := int(crossing.sum())):
         return quantiles, ()
@@ -129,10 +126,7 @@ def _nodes(levels: Floats, tails: TailShape) -> _Nodes:
 
 
 def _tail(levels: Floats, tails: TailShape) -> tuple[Floats, Floats]:
-    """How far above the last quantile members lie, (T,), in steps from the one before it, and T + 1 weights.
-
-    The first weight is what the last quantile itself gets of the tail.
-    """
+    """How many of the last steps above the last quantile members lie, (T,), and its own weight and theirs, (T + 1,)."""
     beyond = 1 - levels[-1]
     if tails == "flat" or beyond <= 0:
         return np.empty(0), np.array([beyond])

@@ -1,6 +1,7 @@
 """From the files of a user, and what was said of them, to forecasts with what belongs to them: `ForecastSet`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -48,7 +49,7 @@ from stakes.data.tables.columns import column_numbers, column_times, numeric_col
 from stakes.data.tables.files import CsvOptions, is_gridded, read_table
 from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import SettingError, StakesError, TableError, did_you_mean, listed, names_text, nearest_hint
-from stakes.text import label_numbers, number_text
+from stakes.text import count_text, label_numbers, number_text
 
 Floats = NDArray[np.float64]
 _OR_MEMBERS = "; --read-as members reads the columns as members of equal weight"
@@ -70,9 +71,8 @@ def read_members(
 ) -> ForecastSet:
     """Forecasts to decide from, or to judge by a file of outcomes, in the order of their file.
 
-    A case that lacks a member or an outcome is left out; the notes say so, and what was found. A single member a case
-    is judged where `points` says that its costs are all that is asked for. Quantiles of several outcomes are read where
-    `joint` says that they are put together then.
+    Where `points` says so a single member a case is judged; quantiles of several outcomes are read where they are
+    `joint` later.
     """
     require_one_of("read_as", layout.read_as, get_args(ReadAs))
     source = _opened(forecasts, layout, csv)
@@ -82,7 +82,11 @@ def read_members(
     forecast = forecast if joint else _of_one_decision(layout, forecast, source.name, cost)
     outcome_rows = None
     if seen is None:
-        _require_targets(layout, forecast, source.name)
+        if layout.outcomes and tuple(with_ranges(layout.outcomes, forecast.targets, source.name)) != forecast.targets:
+            raise SettingError(
+                f"--target must name columns of values in a long table, got {', '.join(layout.outcomes)}; "
+                f"{source.name} has {', '.join(forecast.targets)}"
+            )
     elif forecast.members.shape[1] < 2 and not points:
         raise TableError(f"{source.name} has one member per case; scores and spread need at least two")
     else:
@@ -93,7 +97,7 @@ def read_members(
             outcome_rows = replace(outcome_rows, index=pd.RangeIndex(len(outcome_rows.table), name=ROW))
         layout = _with_todays_parts(layout, cost, forecast, outcome_rows)
     cases, complete = _cases(layout, forecast, source.name, rows, outcome_rows, every=True)
-    found, how = f"{cases.members.shape[1]} members", []
+    found, how = count_text(cases.members.shape[1], "member"), []
     if (levels := cases.levels) is None:
         require_one_unit(cases.members, source.name)
     else:
@@ -101,7 +105,7 @@ def read_members(
         beyond = "exponential tails beyond" if layout.tails == "exponential" else "nothing beyond"
         hint = _OR_MEMBERS if cases.naming.levels else ""
         how = [f"read as quantiles, interpolated linearly between the levels, with {beyond}{hint}"]
-    told = [f"{complete} cases of {found}, targets {names_text(cases.targets)}", *how, *cases.notes]
+    told = [f"{count_text(complete, 'case')} of {found}, targets {names_text(cases.targets)}", *how, *cases.notes]
     if cases.outcomes is not None:
         told += unit_of_outcomes_doubts(cases, cases.outcomes, "the forecast")
     if forecast.members.shape[1] == 1:
@@ -117,10 +121,7 @@ def read_past(
     cost: Cost | None = None,
     **csv: Unpack[CsvOptions],
 ) -> tuple[ForecastSet, ForecastLayout]:
-    """Past forecasts with their outcomes, in the order of issue, and the layout by which new ones are read alike.
-
-    A case that lacks a member, an outcome, a feature or today's action is left out; the notes say so.
-    """
+    """Past forecasts with their outcomes, in the order of issue, and the layout by which new ones are read alike."""
     if not layout.outcomes:
         raise SettingError("outcomes must name at least one column, got none")
     source = _opened(past if forecasts is None else forecasts, layout, csv)
@@ -268,8 +269,8 @@ def _require_one_place(forecast: ForecastSet, name: str) -> None:
         levels = listed([str(level) for level in forecast.index.names])
         raise TableError(
             f"{name} has forecasts for every {levels}, but the place of the outcomes is unknown; give --point "
-            f"LATITUDE,LONGITUDE, once for each site, or --site {forecast.index.names[-1]} if outcomes are of all of "
-            "it"
+            f"LATITUDE,LONGITUDE, once for each site, or --site {forecast.index.names[-1]} if one outcome is for all "
+            "of it"
         )
 
 
@@ -317,15 +318,6 @@ def _of_one_decision(layout: ForecastLayout, forecast: ForecastSet, name: str, c
     return forecast.noting(note) if forecast.naming.sites else forecast
 
 
-def _require_targets(layout: ForecastLayout, forecast: ForecastSet, name: str) -> None:
-    """Raise where targets are named that the forecasts have not."""
-    if layout.outcomes and tuple(with_ranges(layout.outcomes, forecast.targets, name)) != forecast.targets:
-        raise SettingError(
-            f"--target must name columns of values in a long table, got {', '.join(layout.outcomes)}; {name} has "
-            f"{', '.join(forecast.targets)}"
-        )
-
-
 def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[ForecastLayout, tuple[str, ...]]:
     """The layout with the columns of a table by their names, in place of what is to be found; and notes."""
     there = [str(column) for column in table.columns]
@@ -343,10 +335,11 @@ def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[Fore
         return named, ()
     free = [column for column in there if column not in (*columns, *named.beside, *outcomes, time, site)]
     issued = _known_as(RUN_COLUMNS, free)
-    if issued is not None and _holds_times(table, issued):
-        return replace(named, issued=issued), (
-            f"the column {issued!r} is read as the time when each forecast was made",
-        )
+    with suppress(StakesError):  # it may hold something else
+        if issued is not None and not np.issubdtype(table[issued].to_numpy().dtype, np.number):
+            column_times(table, issued, unique=False)
+            note = f"the column {issued!r} is read as the time when each forecast was made"
+            return replace(named, issued=issued), (note,)
     ahead = _known_as(AHEAD_COLUMNS, free)
     hint = f", as --lead {ahead} does if {ahead} is in hours" if ahead else ""
     return named, (
@@ -357,16 +350,6 @@ def _named(layout: ForecastLayout, table: pd.DataFrame, name: str) -> tuple[Fore
 def _known_as(names: Sequence[str], columns: Sequence[str]) -> str | None:
     lower = {column.lower(): column for column in reversed(columns)}
     return next((lower[name] for name in names if name in lower), None)
-
-
-def _holds_times(table: pd.DataFrame, column: str) -> bool:
-    if np.issubdtype(table[column].to_numpy().dtype, np.number):
-        return False
-    try:
-        column_times(table, column, unique=False)
-    except StakesError:
-        return False
-    return True
 
 
 # Outcomes, and what else belongs to forecasts
@@ -380,10 +363,7 @@ def _cases(
     outcome_rows: CaseRows | None = None,
     every: bool = False,
 ) -> tuple[ForecastSet, int]:
-    """Forecasts, outcomes and all else, without the cases that lack something; and how many lack no member.
-
-    Where `every` case is to be judged, one without a row of outcomes is refused, and today's action may be missing.
-    """
+    """All that is known of complete cases, and how many lack no member; where `every` one counts, it may lack today."""
     values = "members" if forecast.levels is None else "quantiles"
     if 0 in forecast.members.shape:
         cases, members, _ = forecast.members.shape
@@ -502,7 +482,7 @@ def _outcomes(
     outcomes = rows.values(columns, wanted, sites).reshape(len(keys), len(targets))
     absent = keys[~(keys.isin(rows.index) | np.isnan(forecast.members).any((1, 2)))]
     if every and len(absent):
-        raise TableError(f"{rows.name} has no outcome for {absent[0]}, a case of the forecasts ({len(absent)} such)")
+        raise TableError(f"{rows.name} has no outcome for {absent[0]}, which has a forecast ({len(absent)} in all)")
     if np.isnan(outcomes).all():
         raise TableError(_no_outcomes(keys.get_level_values(0), rows, columns))
     cells = column_numbers(rows.table, columns, rows.name)

@@ -39,10 +39,7 @@ _CASE, _AHEAD = "case", "horizon"
 
 
 def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) -> "pd.Index[Any] | None":
-    """The times, or the labels in the column `case`, of the rows; None where there are neither.
-
-    A column `ds` may count instead of telling times, and `horizon` does where nothing else tells cases apart.
-    """
+    """The times, or the labels in the column `case`, or what counts the rows, as `ds` and `horizon` may; or None."""
     index = _times_or_labels(table, time)
     if not runs:
         return index
@@ -90,7 +87,7 @@ def require_once(index: "pd.Index[Any]", name: str) -> None:
         twice = index[index.duplicated()]
         which = ", ".join(map(str, twice[0])) if isinstance(index, pd.MultiIndex) else twice[0]
         kinds = " and ".join(map(str, index.names))
-        raise TableError(f"{name} has the {kinds} {which} more than once ({len(twice)} such)")
+        raise TableError(f"{name} has the {kinds} {which} more than once ({len(twice)} in all)")
 
 
 Floats = NDArray[np.float64]
@@ -193,7 +190,7 @@ def _long(rows: _Rows, name: str, layout: ForecastLayout) -> ForecastSet:
     index, labels = case_index(rows.table, layout.time, layout.runs), site_labels(rows.table, layout.site)
     if index is None:
         raise TableError(
-            f"{name} has the column {rows.key!r} but none of the case; call it time or case, or name it with --time"
+            f"{name} has the column {rows.key!r} but none that names the case; call it time or case, or use --time"
         )
     known = [*index.names, *([] if labels is None else [labels.name])]
     columns, notes = _value_columns(rows, known, layout.outcomes, name)
@@ -339,7 +336,12 @@ def _wide(table: pd.DataFrame, cases: CaseRows, layout: ForecastLayout) -> Forec
         raise TableError(f"{name} has no column of members")
     chosen = bool(layout.columns)
     columns, notes = (chosen_columns(layout.columns, others, name), ()) if chosen else without_coordinates(others)
-    _require_numbers(table, columns, name)
+    numeric = set(numeric_columns(table))
+    if (text := next((each for each in columns if each not in numeric and is_text(table[each])), None)) is not None:
+        raise TableError(
+            f"{name} has text in the column {text!r}, where members must be numbers: name the columns of the forecast "
+            "with --columns, a column of cases with --time, or one of sites with --site"
+        )
     roles = forecast_columns(columns, name, layout.read_as, chosen)
     values = np.stack([column_numbers(table, of_target, name) for of_target in roles.of_target.values()], -1)
     notes += roles.notes + zone_notes(table, time_level(index))
@@ -377,7 +379,7 @@ def _by_site(
         )
     if _kind(index) == _PLACE and labels.duplicated().any():
         raise TableError(
-            f"{name} has the column {labels.name!r} but none of the case; call it time or case, or name it with --time"
+            f"{name} has the column {labels.name!r} but none that names the case; call it time or case, or use --time"
         )
     levels: list[Any] = [*(index.get_level_values(level) for level in range(index.nlevels)), labels]
     require_once(pd.MultiIndex.from_arrays(levels, names=[*index.names, labels.name]), name)
@@ -387,13 +389,3 @@ def _by_site(
     placed[case_codes, :, site_codes] = values[..., 0]
     cases = as_index(cases).set_names(index.names)
     return ForecastSet(placed, targets=tuple(map(str, sites)), index=cases, levels=roles.levels, incomplete=True)
-
-
-def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:
-    numeric = set(numeric_columns(table))
-    text = next((column for column in columns if column not in numeric and is_text(table[column])), None)
-    if text is not None:
-        raise TableError(
-            f"{name} has text in the column {text!r}, where members must be numbers: name the columns of the forecast "
-            "with --columns, a column of cases with --time, or one of sites with --site"
-        )

@@ -58,7 +58,7 @@ class Record:
         """The record with every speed in m/s; one knot is 1852 m an hour, 0.5144 m/s."""
         for column, unit in zip(self.columns, self.units, strict=True):
             if unit not in _METRES_PER_SECOND:
-                raise RecordError(f"column {column!r} of record {self.name!r} is in {unit}, which is no speed")
+                raise RecordError(f"column {column!r} of record {self.name!r} is in {unit}, which is not a speed")
         factors = np.array([_METRES_PER_SECOND[unit] for unit in self.units])
         return replace(self, values=self.values * factors, units=("m/s",) * len(self.columns))
 

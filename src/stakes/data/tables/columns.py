@@ -52,11 +52,7 @@ def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> ND
 
 
 def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Times:
-    """The column as times in UTC, (N,) of datetime64[s] in the order of the rows, every one known.
-
-    Times without a zone are taken as UTC. Texts must be ISO: whether 01.02.2020 is in January or in February is not
-    guessed.
-    """
+    """The column as times in UTC, (N,), every one known; texts must be ISO, and those without a zone are UTC."""
     require_columns(table, [column], "time")
     values = table[column]
     if not pd.api.types.is_datetime64_any_dtype(values.dtype):
@@ -151,7 +147,7 @@ def _require_unique(seconds: Times, column: str) -> None:
         first, second = sorted(order[twice[0] : twice[0] + 2] + 1)
         raise TableError(
             f"column {column!r} must have each time once, but data rows {first} and {second} are both "
-            f"{seconds[first - 1]} ({len(twice)} such); where clocks are set back, write UTC or the zone with each time"
+            f"{seconds[first - 1]} ({len(twice)} in all); where clocks are set back, write UTC or add the zone"
         )
 
 

@@ -56,10 +56,7 @@ def has_decimal_commas(columns: Mapping[str, Sequence[str]], missing: Collection
 
 
 def _marks(cells: Sequence[str], missing: Collection[str]) -> tuple[set[str], dict[str, str]]:
-    """The marks that stand before decimals for certain, and a cell for each that may part thousands.
-
-    A column that holds anything but numbers has neither.
-    """
+    """The marks that stand before decimals in numbers, and a cell for each that may part thousands instead."""
     certain: set[str] = set()
     doubtful: dict[str, str] = {}
     unmarked = False
@@ -127,10 +124,7 @@ def parse_delimited(content: bytes, name: str, keys: Collection[str] = (), **csv
 
 
 def _clean(text: str, separator: str, name: str, keys: Collection[str]) -> pd.DataFrame | None:
-    """The table of a text without quotes, short rows and commas that may be decimal, read at once; None for any other.
-
-    pandas reads numbers by the function that `_numbers` uses, so that they are the same.
-    """
+    """The table of a long, plain text, whose numbers pandas reads as `_numbers` does, at once; or None."""
     first, _, body = text.strip("\r\n").partition("\n")
     header, lines = first.rstrip("\r").split(separator), body.count("\n") + 1
     if lines < _MANY_ROWS:
@@ -207,7 +201,9 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
     if text is None:
         raise TableError(f"{name} cannot be read in the encoding {encoding!r}")
     if control := _CONTROL.search(text, 0, _LOOKED_AT):
-        raise TableError(f"{name} is no text file: it holds the byte {ord(control[0]):#04x}; expected CSV or parquet")
+        raise TableError(
+            f"{name} is not a text file: it holds the byte {ord(control[0]):#04x}; expected CSV or parquet"
+        )
     return text.removeprefix("\ufeff")
 
 
@@ -290,11 +286,7 @@ def _counts(header: Sequence[str]) -> bool:
 
 
 def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArray[Any] | ExtensionArray:
-    """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate.
-
-    Where another column shows decimal commas, this one has them too. A table may have very many columns, and a
-    `Series` for each would take most of the time.
-    """
+    """A column as numbers, as true and false, or as text; a `Series` for each of many would take most of the time."""
     is_number = len(cells) < _MANY_ROWS or _begins_with_number(cells)
     if is_number and not np.isnan(as_they_are := _numbers(cells)).any():  # most columns
         return as_they_are
@@ -393,7 +385,7 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
         file = pq.ParquetFile(io.BytesIO(content))
         schema, unpacked = file.schema_arrow, _unpacked_size(file.metadata)
     except Exception as error:  # which ones damaged content can provoke is not documented
-        raise TableError(f"{name} is no parquet file, or a damaged one") from error
+        raise TableError(f"{name} is not a valid parquet file") from error
     check_header(schema.names, name)
     if unpacked > (limit := unpacked_limit(len(content))):
         raise TableError(
@@ -477,7 +469,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         content = csv_text(table).encode()
         content = gzip.compress(content, mtime=0) if suffix == ".csv.gz" else content
     else:
-        raise TableError(f"a table is written to a .csv or .parquet file, got {str(path)!r}")
+        raise TableError(f"a table must be written to a .csv or .parquet file, got {str(path)!r}")
     write_atomically(path, content)
 
 

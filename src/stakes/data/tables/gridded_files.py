@@ -184,7 +184,7 @@ def _engine(path: str) -> str:
         raise TableError(f"{path!r} cannot be read: {one_line(error)}") from error
     libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
     if libraries is None:
-        raise TableError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
+        raise TableError(f"{path!r} is {'not a NetCDF file' if begin else 'empty, expected a NetCDF file'}")
     try:
         for name in libraries:
             import_module(name)
@@ -302,11 +302,7 @@ def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
 
 
 def read_series(path: str) -> pd.DataFrame:
-    """The column `time` and every time series of a file: of a grid the central point and those next to it.
-
-    "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC. Where there are the components of the
-    10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.
-    """
+    """The column `time` and every time series of a file: of a grid the central point and its neighbours, t2m[-1,0]."""
     with open_series_file(path) as file:
         columns = {column: values for column, (_, values) in file.columns().items()}
         if not columns:

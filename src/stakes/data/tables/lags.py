@@ -75,14 +75,14 @@ def _floats(values: ArrayLike) -> Floats:
 _WAVES = {"hour": "hour", "season": "season", "weekday_wave": "weekday"}  # and how their features begin
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _HOLIDAY = re.compile(r"holiday:(?P<country>[A-Z]{2,3})(?:-(?P<part>[A-Za-z0-9]{1,6}))?")
-_EXPECTED = "hour, weekday, season, holiday:COUNTRY (such as holiday:FR or holiday:DE-BY)"
+_EXPECTED = "hour, weekday, season or holiday:COUNTRY (such as holiday:FR or holiday:DE-BY)"
 
 
 def check_calendar(calendar: Sequence[str]) -> None:
     """Raise unless each is known: "hour", "weekday", "season", "holiday:FR", or "weekday_wave"."""
     for name in calendar:
         if name not in (*_WAVES, "weekday") and not _HOLIDAY.fullmatch(name):
-            raise SettingError(f"calendar must be of {_EXPECTED}, got {shown(name)}")
+            raise SettingError(f"calendar must be {_EXPECTED}, got {shown(name)}")
 
 
 def calendar_names(calendar: Sequence[str]) -> tuple[str, ...]:

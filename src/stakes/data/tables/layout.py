@@ -109,27 +109,6 @@ class DataQuality:
     blamed: MissingColumns | None = None
 
 
-def data_quality(
-    columns: Mapping[str, Floats],
-    times: Times | None,
-    rows: int,
-    used: int,
-    left_out: dict[str, int],
-    blamed: MissingColumns | None = None,
-) -> DataQuality:
-    """The facts of a table whose cases have been made."""
-    facts = {name: _column_facts(values) for name, values in columns.items()}
-    return DataQuality(
-        rows=rows,
-        used=used,
-        left_out=left_out,
-        constant=tuple(name for name, known in facts.items() if "min" in known and known["min"] == known["max"]),
-        columns=facts,
-        blamed=blamed,
-        **_time_facts(times),
-    )
-
-
 def left_out_notes(quality: DataQuality) -> tuple[str, ...]:
     """Sentences about rows that gave no case, and about the columns to blame."""
     counted = (f"{count:,} of {quality.rows:,} rows left out: {reason}" for reason, count in quality.left_out.items())
@@ -270,7 +249,14 @@ class TableLayout(ColumnRoles):
             raise TableError(f"the table has {len(table)} row, expected many to learn from")
         layout = self.resolved(table)
         cases = layout._lagged_cases(table, True) if self.lags else layout._row_cases(table, True)
-        _require_something_to_learn(cases)
+        if len(cases) < 2:
+            left_out = _counted(cases.quality.left_out)
+            raise TableError(f"only one case of the table is complete, expected many to learn from: {left_out}")
+        for target, values in zip(cases.outcome_names, cases.outcome.T, strict=True):
+            if (values == values[0]).all():
+                raise TableError(
+                    f"the target {target!r} is {values[0]:g} in all {len(cases)} cases: nothing to forecast"
+                )
         return cases
 
     def inputs(self, table: pd.DataFrame, *, incomplete: bool = False) -> TableCases:
@@ -359,6 +345,10 @@ class TableLayout(ColumnRoles):
             raise TableError(f"no target time has all its features in the table: {_counted(left_out)}")
         assert split.times is not None
         today = self._todays_action(table, with_outcomes)
+        if today is not None:  # at the target times, NaN where there is no such row
+            place = np.searchsorted(ordered, split.times).clip(max=len(ordered) - 1)
+            known = (ordered[place] == split.times).reshape(-1, *[1] * (today.ndim - 1))
+            today = np.where(known, today[order][place], np.nan)
         lacking = np.zeros((0, 0), bool) if split.lacking is None else split.lacking.features.isnan().numpy()
         return TableCases(
             split.features,
@@ -367,7 +357,7 @@ class TableLayout(ColumnRoles):
             split.feature_names,
             split.outcome_names,
             pd.DatetimeIndex(split.times, name=self.time),
-            today=None if today is None else torch.from_numpy(_at_times(today[order], ordered, split.times)),
+            today=None if today is None else torch.from_numpy(today),
             incomplete=incomplete,
             quality=self._quality(table, at, len(split), left_out, with_outcomes, lacking),
         )
@@ -446,7 +436,16 @@ class TableLayout(ColumnRoles):
         blamed = missing_columns(lacking, self.source_columns, facts, at) if with_outcomes else None
         if blamed is not None and set(blamed.columns) & set(self.targets):  # without which there is no case either
             blamed = None
-        return data_quality(facts, at, len(table), used, left_out, blamed)
+        known = {name: _column_facts(values) for name, values in facts.items()}
+        return DataQuality(
+            rows=len(table),
+            used=used,
+            left_out=left_out,
+            constant=tuple(name for name, each in known.items() if "min" in each and each["min"] == each["max"]),
+            columns=known,
+            blamed=blamed,
+            **_time_facts(at),
+        )
 
 
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str, may_be_empty: bool = False) -> Floats:
@@ -463,23 +462,6 @@ def _usable(table: pd.DataFrame, columns: Sequence[str], what: str, may_be_empty
             f"data row {row + 1}"
         )
     return numbers
-
-
-def _require_something_to_learn(cases: TableCases) -> None:
-    if len(cases) < 2:
-        raise TableError(
-            f"only one case of the table is complete, expected many to learn from: {_counted(cases.quality.left_out)}"
-        )
-    for target, values in zip(cases.outcome_names, cases.outcome.T, strict=True):
-        if (values == values[0]).all():
-            raise TableError(f"the target {target!r} is {values[0]:g} in all {len(cases)} cases: nothing to forecast")
-
-
-def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:
-    """The values at the wanted times, NaN where there is no such time."""
-    place = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)
-    known = (ordered[place] == wanted).reshape(-1, *[1] * (values.ndim - 1))
-    return np.where(known, values[place], np.nan)
 
 
 def _refuse_misspelt_numbers(column: "pd.Series[Any]", name: str) -> None:

@@ -12,10 +12,7 @@ Times = NDArray[np.datetime64]
 
 
 def to_utc(times: Any, name: str) -> Times:
-    """Times of numpy, pandas or Python, or ISO texts, as datetime64[s] in UTC; naive ones are taken as UTC.
-
-    Those of pandas are recognised by their attributes, so pandas need not be there.
-    """
+    """Times of any kind, or ISO texts, as datetime64[s] in UTC; naive ones are in UTC, and pandas is not needed."""
     times = getattr(times, "array", times)  # what stands behind an index or a column of pandas
     if getattr(times, "tz", None) is not None:
         times = times.tz_convert(None)
@@ -39,7 +36,7 @@ def check_regular(times: Times, step_hours: float | None = None) -> int:
     """The step in seconds, or an error unless the times increase by multiples of it."""
     least = 2 if step_hours is None else 1
     if len(times) < least:
-        raise TableError(f"times must be at least {least}, got {len(times)}")
+        raise TableError(f"there must be at least {least} times, got {len(times)}")
     apart = np.diff(times).astype(np.int64)
     if len(backward := np.flatnonzero(apart < 0)):
         row = backward[0] + 1
@@ -76,5 +73,5 @@ def _naive_utc(time: Any) -> date | str | np.datetime64 | None:
     if time is None or time != time:  # NaT of any library
         return None
     if not isinstance(time, date | str | np.datetime64):
-        raise ValueError(f"{time!r} is none")
+        raise ValueError(f"{time!r} is not one")
     return time
