@@ -1,15 +1,34 @@
 """A user's own file of series as a `Record`: the 10 m wind, or the 2 m temperature and all else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.records import Record
-from stakes.data.tables.gridded_files import COMPONENTS, GRID, KELVIN, SPEEDS, SeriesFile, open_series_file, plain_unit
+from stakes.data.tables.columns import column_times, numeric_columns
+from stakes.data.tables.files import TABLES, read_flat_file
+from stakes.data.tables.gridded_files import (
+    COMPONENTS,
+    GRID,
+    KELVIN,
+    SPEEDS,
+    SeriesFile,
+    open_dataset,
+    plain_unit,
+    series_of,
+)
 from stakes.errors import TableError
 
+if TYPE_CHECKING:
+    from xarray import Dataset
+
 Floats = NDArray[np.float64]
+_TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
 _ORIGIN = ("source", "institution", "attribution", "licence", "license")
 _TEMPERATURES = ("t2m", "2t")
 _METRES_PER_SECOND = ("m/s", "ms-1", "metres/second", "meters/second")
@@ -18,13 +37,65 @@ _COLDEST, _WARMEST = -100.0, 70.0  # degC, beyond anything measured at 2 m
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
+@contextmanager
+def open_series(path: str) -> Iterator[SeriesFile]:
+    """A file of series, a gridded one or a table, for as long as the context lasts."""
+    if path.lower().endswith(TABLES):
+        yield series_of(path, _table(path))
+        return
+    with open_dataset(path) as dataset:
+        yield series_of(path, dataset)
+
+
+def _table(path: str) -> "Dataset":
+    """A table as variables along the dimension time, in the order of the times."""
+    import xarray
+
+    table = read_flat_file(Path(path))
+    column = _time_column(path, table)
+    at = column_times(table, column)
+    order = at.argsort(kind="stable")
+    numeric = [name for name in numeric_columns(table) if name != column]
+    variables = {
+        name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
+        for label in numeric
+        for name, unit in [_name_and_unit(label)]
+    }
+    if len(variables) < len(numeric):
+        raise TableError(f"{path!r} has two columns whose names differ in their unit alone")
+    return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
+
+
+def _time_column(path: str, table: pd.DataFrame) -> str:
+    known = {str(column).lower(): str(column) for column in table.columns}
+    dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
+    column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
+    if column is None:
+        raise TableError(
+            f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
+            f"it has {', '.join(known.values())}"
+        )
+    return column
+
+
+def _name_and_unit(label: str) -> tuple[str, str]:
+    if label.endswith((")", "]")):
+        start = max(label.rfind("("), label.rfind("["))
+        name, unit = label[: max(start, 0)].rstrip(), label[start + 1 : -1].strip()
+        if name and unit and not set(unit) & set(")],"):  # no comma: "t2m[0,1]" is a point of a grid
+            return name, unit
+    winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
+    wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
+    return label, "m/s" if wind else ""
+
+
 def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -> Record:
     """The 10 m wind speed of a file in m/s, one value in so many hours; the title says of which point.
 
     It is the variable ws10, si10, 10si or W10, or sqrt(u10^2 + v10^2). On a grid it is that of the point nearest to the
     wanted one, and by default that of the central point.
     """
-    with open_series_file(path) as file:
+    with open_series(path) as file:
         speed = file.find(SPEEDS)
         names = _components(file) if speed is None else (speed,)
         parts = [_at_point(file, name, point) for name in names]
@@ -46,7 +117,7 @@ def read_temperature(path: str, hours: int) -> Record:
     in the paper: "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC throughout. Columns without
     any value are left out, and so are variables with other dimensions.
     """
-    with open_series_file(path) as file:
+    with open_series(path) as file:
         target = file.find(_TEMPERATURES)
         if target is None:
             raise file.lacks("the 2 m temperature t2m")

@@ -10,7 +10,7 @@ from made_era5 import values as era5_values
 from numpy.typing import NDArray
 from refusals import refuses
 
-from reproduction.series_files import read_temperature, read_wind
+from reproduction.series_files import open_series, read_temperature, read_wind
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.wind import WindTask
 from stakes.data.tables.files import read_table
@@ -220,7 +220,7 @@ def test_a_file_that_is_cut_short_is_refused_in_one_line(tmp_path: Path, engine:
 @pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
 def test_wind_and_frost_of_every_format(tmp_path: Path, suffix: str) -> None:
     path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
-    made = read_series(path)
+    made = read_series(saved(point("sp", "t2m", "u10", "v10"), tmp_path / "expected.nc"))
     np.testing.assert_allclose(read_wind(path, 6).values[:, 0], np.hypot(made["u10"], made["v10"])[::6])
     frost = read_temperature(path, 6)
     assert frost.units == ("degC", "Pa", "m s**-1", "m s**-1")
@@ -296,3 +296,19 @@ def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
     assert data.outcome_names == ("t2m[0,0]",)
     expected = era5_values("t2m", data.train.times, [52.5], [13.5])[:, 0, 0] - 273.15
     np.testing.assert_allclose(data.train.outcome[:, 0], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(("label", "name", "unit"), [
+    ("t2m (K)", "t2m", "K"),
+    ("t2m [ m s-1 ]", "t2m", "m s-1"),
+    ("a (b) [K]", "a (b)", "K"),
+    ("t2m[0,1]", "t2m[0,1]", ""),
+    ("(K)", "(K)", ""),
+    ("t2m ()", "t2m ()", ""),
+    (f"t2m({' ' * 100_000},)", f"t2m({' ' * 100_000},)", ""),
+])  # fmt: skip
+def test_the_unit_in_the_name_of_a_column(tmp_path: Path, label: str, name: str, unit: str) -> None:
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"time": pd.date_range("2020-01-01", periods=2), label: [1.0, 2.0]}).to_parquet(path)
+    with open_series(str(path)) as file:
+        assert {str(key): array.attrs["units"] for key, array in file.dataset.data_vars.items()} == {name: unit}

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.columns import member_columns
 from stakes.data.tables.columns import column_numbers, column_times, zone_notes
 from stakes.data.tables.files import parse_delimited
-from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import StakesError
 
 LENGTH = 100_000
@@ -62,22 +60,6 @@ def test_long_texts_are_read_or_refused_at_once(reader: str) -> None:
         READERS[reader]("a")  # imports
     for text in TEXTS:
         assert seconds(READERS[reader], text) < SECONDS, text[:10]
-
-
-@pytest.mark.parametrize(("label", "name", "unit"), [
-    ("t2m (K)", "t2m", "K"),
-    ("t2m [ m s-1 ]", "t2m", "m s-1"),
-    ("a (b) [K]", "a (b)", "K"),
-    ("t2m[0,1]", "t2m[0,1]", ""),
-    ("(K)", "(K)", ""),
-    ("t2m ()", "t2m ()", ""),
-    (f"t2m({' ' * LENGTH},)", f"t2m({' ' * LENGTH},)", ""),
-])  # fmt: skip
-def test_the_unit_in_the_name_of_a_column(tmp_path: Path, label: str, name: str, unit: str) -> None:
-    path = tmp_path / "a.parquet"
-    pd.DataFrame({"time": pd.date_range("2020-01-01", periods=2), label: [1.0, 2.0]}).to_parquet(path)
-    with open_dataset(str(path)) as dataset:
-        assert {str(key): array.attrs["units"] for key, array in dataset.data_vars.items()} == {name: unit}
 
 
 def test_spaces_in_quotes_are_an_empty_file() -> None:

@@ -16,7 +16,7 @@ from stakes.data.tables.gridded_files import open_dataset, read_series
 from stakes.errors import TableError
 
 
-@pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
     path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
     series = read_series(path)
@@ -74,8 +74,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for name in ("absent.nc", "absent.zarr", f"{'x' * 5000}.nc"):
         refuses(TableError, r"there is no file|cannot be read", read_series, name)
         refuses(TableError, r"there is no file|cannot be read", read_table, Path(name))
-    (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(40))
-    refuses(TableError, "is not a valid parquet file", read_series, str(tmp_path / "a.parquet"))
 
 
 def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.tables.columns import column_times, numeric_columns
-from stakes.data.tables.files import GRIB, TABLES, read_flat_file
+from stakes.data.tables.files import GRIB
 from stakes.data.tables.time_axis import Times, check_regular, to_utc
 from stakes.errors import TableError, one_line
 from stakes.files import is_pipe_or_device, unpacked_limit
@@ -32,7 +31,6 @@ SPEEDS = ("ws10", "si10", "10si", "w10")
 COMPONENTS = (("u10", "v10"), ("10u", "10v"))
 """What files call its eastward and northward components, in lower case."""
 
-_TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
 _ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
 _ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _VERSION = "expver"
@@ -43,8 +41,6 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
     """The data of a file, for as long as the context lasts; what is not needed is not read."""
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
-    elif path.lower().endswith(TABLES):
-        dataset = _table(path)
     elif is_pipe_or_device(path):
         raise TableError(f"{path!r} must be a regular file, not a pipe or a device")
     elif path.lower().endswith(GRIB):
@@ -129,48 +125,6 @@ def _zarr_store(path: str) -> "Dataset":
     consolidated = (Path(path) / ".zmetadata").is_file()
     dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
     return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
-
-
-def _table(path: str) -> "Dataset":
-    """A table as variables along the dimension time, in the order of the times."""
-    import xarray
-
-    table = read_flat_file(Path(path))
-    column = _time_column(path, table)
-    at = column_times(table, column)
-    order = at.argsort(kind="stable")
-    numeric = [name for name in numeric_columns(table) if name != column]
-    variables = {
-        name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
-        for label in numeric
-        for name, unit in [_name_and_unit(label)]
-    }
-    if len(variables) < len(numeric):
-        raise TableError(f"{path!r} has two columns whose names differ in their unit alone")
-    return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
-
-
-def _time_column(path: str, table: pd.DataFrame) -> str:
-    known = {str(column).lower(): str(column) for column in table.columns}
-    dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
-    column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
-    if column is None:
-        raise TableError(
-            f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
-            f"it has {', '.join(known.values())}"
-        )
-    return column
-
-
-def _name_and_unit(label: str) -> tuple[str, str]:
-    if label.endswith((")", "]")):
-        start = max(label.rfind("("), label.rfind("["))
-        name, unit = label[: max(start, 0)].rstrip(), label[start + 1 : -1].strip()
-        if name and unit and not set(unit) & set(")],"):  # no comma: "t2m[0,1]" is a point of a grid
-            return name, unit
-    winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
-    wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
-    return label, "m/s" if wind else ""
 
 
 def _engine(path: str) -> str:
@@ -275,19 +229,16 @@ class SeriesFile:
         }
 
 
-@contextmanager
-def open_series_file(path: str) -> Iterator[SeriesFile]:
-    """A file of series, for as long as the context lasts; an error unless its times lie on a regular axis."""
-    with open_dataset(path) as dataset:
-        if not dataset.variables:
-            raise TableError(f"{path!r} holds no variables, expected time series")
-        axis, moments = _time_axis(path, dataset)
-        try:
-            times = to_utc(moments, "times")
-            step = check_regular(times)
-        except TableError as error:
-            raise TableError(f"{path!r}: {error}") from error
-        yield SeriesFile(path, dataset, axis, times, step)
+def series_of(path: str, dataset: "Dataset") -> SeriesFile:
+    """The series in an open file; an error unless its times lie on a regular axis."""
+    if not dataset.variables:
+        raise TableError(f"{path!r} holds no variables, expected time series")
+    axis, moments = _time_axis(path, dataset)
+    try:
+        times = to_utc(moments, "times")
+        return SeriesFile(path, dataset, axis, times, check_regular(times))
+    except TableError as error:
+        raise TableError(f"{path!r}: {error}") from error
 
 
 def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
@@ -303,7 +254,8 @@ def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
 
 def read_series(path: str) -> pd.DataFrame:
     """The column `time` and every time series of a file: of a grid the central point and its neighbours, t2m[-1,0]."""
-    with open_series_file(path) as file:
+    with open_dataset(path) as dataset:
+        file = series_of(path, dataset)
         columns = {column: values for column, (_, values) in file.columns().items()}
         if not columns:
             raise file.lacks("a time series with values along time, latitude and longitude")
