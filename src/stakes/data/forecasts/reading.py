@@ -389,7 +389,7 @@ def _cases(
     lacks |= {} if today is None or every else {"today's action": np.isnan(today.reshape(len(today), -1)).any(1)}
     complete: NDArray[np.bool_] = there & ~np.logical_or.reduce(list(lacks.values()))
     if not complete.any():
-        raise TableError(f"all {there.sum()} cases of {name} lack {' or '.join(lacks)}")
+        raise TableError(f"every case of {name} lacks {' or '.join(lacks)}")
     lacking = {what: int((lack & there).sum()) for what, lack in lacks.items()}
     told = [f"{count} of {there.sum()} cases lack {what} and are left out" for what, count in lacking.items() if count]
     cases = replace(forecast, sites=sites, features=features, prices=prices, outcomes=outcomes, today=today)
