@@ -4,7 +4,7 @@ import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -22,7 +22,6 @@ from stakes.artifacts.folder import (
     WEIGHTS,
     DataFingerprint,
     FittedSpan,
-    Manifest,
     SavedFolder,
     checked_words,
     chosen_cost,
@@ -199,7 +198,12 @@ def load_bundle(
     with errors_name(folder / MANIFEST):
         if layout is not None:
             _require_same_names(layout, stored.forecast)
-        trees = _load_trees(folder, manifest, stored)
+        trees: Any = None
+        if stored.trees:
+            from stakes.forecasting.plan import TreeLocation
+
+            trees = TreeLocation(manifest.tree_texts(folder, stored.tree_files))
+            trees.require_widths(stored.forecast.features, len(stored.forecast.target_names))
     with errors_name(folder / INPUTS):
         kept = read_kept(folder / INPUTS, manifest.files[INPUTS], _MOST_FEATURES)
         inputs = _inputs_of(kept, stored.forecast.named_features)
@@ -209,31 +213,25 @@ def load_bundle(
         notes += (f"there is no device {stored.device} here; the forecast is computed on another",)
     with errors_name(folder / TRAINING):
         check_sha256(str(folder / TRAINING), read_bytes(folder / TRAINING, JSON_LIMIT), manifest.files[TRAINING])
+
+    def restore() -> "DecisionAwareForecaster":
+        from stakes.artifacts.estimator import restored_forecaster
+
+        with errors_name(folder / TRAINING):
+            return restored_forecaster(manifest.part(folder, TRAINING), forecast, model, trees)
+
     bundle = Bundle(
         forecast=forecast,
         cost_spec=words,
         layout=layout,
         about=about,
         known=known,
-        restore=partial(_restored_forecaster, folder, manifest, forecast, model, trees),
+        restore=restore,
         **manifest.of_folder(folder, notes, (sentence.removesuffix(".") for sentence in known.alarms)),
     )
     if model is not None:
         bundle.forecaster  # noqa: B018  which refuses the factory of a model that is not needed
     return bundle
-
-
-def _restored_forecaster(
-    folder: Path,
-    manifest: Manifest,
-    forecast: FittedForecast,
-    model: ModelSettings | ModelFactory | None,
-    trees: "TreeLocation | None",
-) -> "DecisionAwareForecaster":
-    from stakes.artifacts.estimator import restored_forecaster
-
-    with errors_name(folder / TRAINING):
-        return restored_forecaster(manifest.part(folder, TRAINING), forecast, model, trees)
 
 
 @dataclass(frozen=True)
@@ -381,16 +379,6 @@ def _present(device: str) -> str:
     except (AssertionError, NotImplementedError, RuntimeError):
         return resolved_device("auto")
     return resolved_device(device)
-
-
-def _load_trees(folder: Path, manifest: Manifest, stored: StoredForecast) -> "TreeLocation | None":
-    if not stored.trees:
-        return None
-    from stakes.forecasting.plan import TreeLocation
-
-    trees = TreeLocation(manifest.tree_texts(folder, stored.tree_files))
-    trees.require_widths(stored.forecast.features, len(stored.forecast.target_names))
-    return trees
 
 
 def _require_same_names(layout: TableLayout, state: ForecastState) -> None:

@@ -1,15 +1,11 @@
 """`stakes demo`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from stakes.cli import flags as flag
-
-if TYPE_CHECKING:
-    from stakes.workflows.demo import DemoResult
-
 
 app = App(name="demo", help_epilogue=flag.examples("stakes demo", "stakes demo --epochs 2 --out quick-demo"))
 
@@ -24,7 +20,7 @@ def demo(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.cli.output import print_json, print_text
+    from stakes.cli.output import print_fit, print_json, print_table, print_text
     from stakes.training.execution import Execution
     from stakes.workflows.demo import EXAMPLES, run_example
 
@@ -36,15 +32,9 @@ def demo(
         result = run_example(example, out, execution, epochs)
         records[example.name] = result.record()
         if not json:
-            _print(result)
+            print_table(result.decisions, "The last decisions")
+            print_text("")
+            print_fit(result.fit, as_json=False)
+            print_text(example.attribution)
     if json:
         print_json(records)
-
-
-def _print(result: "DemoResult") -> None:
-    from stakes.cli.output import print_fit, print_table, print_text
-
-    print_table(result.decisions, "The last decisions")
-    print_text("")
-    print_fit(result.fit, as_json=False)
-    print_text(result.example.attribution)

@@ -87,7 +87,11 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
     known = scalar_cost(plain)
     low, high = (float(plain.lower), float(plain.upper)) if known is None else known.deciding_outcomes
     source = f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
-    return _checked(spec, cost, _draws(low, high), source, None)
+    generator = np.random.default_rng(0)  # sets of different widths, everywhere in the range
+    half = generator.uniform(0.05, 0.25, size=(_COST_SETS, 1)) * (high - low)
+    centre = generator.uniform(low + half, high - half)
+    draws = generator.uniform(centre - half, centre + half, size=(_COST_SETS, _COST_MEMBERS))
+    return _checked(spec, cost, torch.from_numpy(draws)[..., None], source, None)
 
 
 def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: Sequence[str] | None) -> CheckedCost:
@@ -102,13 +106,3 @@ def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: 
     flat = samples.reshape(-1, samples.shape[-1]).numpy()
     doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
     return CheckedCost(spec, cost, samples, source, check, tuple(doubts))
-
-
-def _draws(low: float, high: float) -> Tensor:
-    """Sets of one column, of different widths, everywhere in the range."""
-    generator = np.random.default_rng(0)
-    half = generator.uniform(0.05, 0.25, size=(_COST_SETS, 1)) * (high - low)
-    centre = generator.uniform(low + half, high - half)
-    return torch.from_numpy(generator.uniform(centre - half, centre + half, size=(_COST_SETS, _COST_MEMBERS)))[
-        ..., None
-    ]

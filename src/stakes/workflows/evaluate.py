@@ -384,17 +384,11 @@ def _metrics(opened: "Recalibration", given: ForecastSet) -> CaseMetrics:
     cost, seen = given.priced(opened.cost, opened.cost_spec.columns), given.outcome_table
     members, weights = opened.state.corrected(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
+    weights = np.ones(1) if weights is None and members.shape[1] == 1 else weights  # of which nothing else has a score
     with user_cost_errors(cost):
-        corrected = CaseMetrics.of_ensemble(
-            members, seen, cost, given.today, _weights_of(members, weights), given.sites
-        )
+        corrected = CaseMetrics.of_ensemble(members, seen, cost, given.today, weights, given.sites)
         raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
     raw = {name: values[~corrected.infeasible.to_numpy()] for name, values in raw.items()}
     ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
     beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
     return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
-
-
-def _weights_of(members: Floats, weights: Floats | None) -> Floats | None:
-    """Those of the members; a single one, of which nothing else has a score, weighs all."""
-    return np.ones(1) if weights is None and members.shape[1] == 1 else weights

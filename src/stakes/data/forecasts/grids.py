@@ -37,10 +37,21 @@ def forecast_array(
     dimension = layout.member_dimension
     known = (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
     array = _forecast_variable(dataset, name, layout.variable, known, path)
-    number = dimension or _only_known(array, name)
+    there = [str(dim) for dim in array.dims if dim in known]
+    if len(there) > 1:
+        raise TableError(
+            f"variable {array.name!r} of {name} has the dimensions {listed(there)}; name that of the members with "
+            "--member-dimension"
+        )
     array = _at_points(array, name, layout.point)
     require_unpackable(array, path)
-    return array if layout.unit is None else _in_unit(array, layout.unit, name), number
+    if layout.unit is None:
+        return array, there[0]
+    if (given := _own_unit(array)) is None:
+        wanted = repr(layout.unit)
+        raise TableError(f"variable {array.name!r} of {name} states no unit, so it cannot be converted to {wanted}")
+    turned = in_unit(array.astype(np.float64), given, layout.unit)
+    return turned.assign_attrs(units=layout.unit, turned_from=given), there[0]
 
 
 def array_forecast(
@@ -62,7 +73,13 @@ def array_forecast(
         raise TableError(f"variable {array.name!r} of {name} cannot be read: {one_line(error)}") from error
     if np.isinf(values).any():
         raise TableError(f"variable {array.name!r} of {name} must be finite or missing, got infinite values")
-    index = _dataset_index(array, cases[0]) if len(cases) == 1 else _crossed_index(array, cases)
+    index: pd.Index[Any]
+    if len(cases) == 1:
+        index = _dataset_index(array, cases[0])
+    else:  # every combination of labels
+        labels = [array.indexes[dim] for dim in cases]
+        labels = [each.as_unit("s") if isinstance(each, pd.DatetimeIndex) else each for each in labels]
+        index = pd.MultiIndex.from_product(labels, names=cases)
     require_once(index, name)
     values = values.reshape(len(index), *values.shape[-2:])
     targets = _site_names(array, site, plain, name) if values.shape[2] > 1 else [str(array.name)]
@@ -126,13 +143,6 @@ def _site_names(array: "DataArray", site: str, plain: bool, name: str) -> list[s
     return labels
 
 
-def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
-    given = _own_unit(array)
-    if given is None:
-        raise TableError(f"variable {array.name!r} of {name} states no unit, so it cannot be converted to {unit!r}")
-    return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit, turned_from=given)
-
-
 def _own_unit(array: "DataArray") -> str | None:
     """The unit that the file says."""
     unit = array.attrs.get("units")
@@ -194,16 +204,6 @@ def _side_by_side(dataset: "Dataset", names: Sequence[str], name: str) -> "DataA
     return array.assign_attrs(units=dataset[names[0]].attrs.get("units"))
 
 
-def _only_known(array: "DataArray", name: str) -> str:
-    known = [str(dim) for dim in array.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
-    if len(known) > 1:
-        raise TableError(
-            f"variable {array.name!r} of {name} has the dimensions {listed(known)}; name that of the members with "
-            "--member-dimension"
-        )
-    return known[0]
-
-
 def _levels(array: "DataArray", dimension: str, name: str) -> tuple[float, ...]:
     if dimension not in array.coords or array[dimension].dtype.kind != "f":
         raise TableError(f"{name} must have levels between 0 and 1 along the dimension {dimension!r}")
@@ -251,13 +251,6 @@ def _case_dimensions(array: "DataArray", others: Sequence[str], name: str) -> li
             f"{others[1]!r}, or labels along each, got {sizes}"
         )
     return sorted(dims, key=lambda dim: len(dims) > 1 and array[dim].dtype.kind != "M")
-
-
-def _crossed_index(array: "DataArray", cases: Sequence[str]) -> pd.MultiIndex:
-    """Every combination of the labels of several dimensions."""
-    labels = [array.indexes[dim] for dim in cases]
-    plain = [each.as_unit("s") if isinstance(each, pd.DatetimeIndex) else each for each in labels]
-    return pd.MultiIndex.from_product(plain, names=list(cases))
 
 
 def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":

@@ -287,7 +287,8 @@ def _counts(header: Sequence[str]) -> bool:
 
 def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArray[Any] | ExtensionArray:
     """A column as numbers, as true and false, or as text; a `Series` for each of many would take most of the time."""
-    is_number = len(cells) < _MANY_ROWS or _begins_with_number(cells)
+    first = next((text for cell in cells if (text := cell.strip()) not in _MISSING), "0")
+    is_number = len(cells) < _MANY_ROWS or _PERHAPS_NUMBER.fullmatch(first) is not None
     if is_number and not np.isnan(as_they_are := _numbers(cells)).any():  # most columns
         return as_they_are
     texts = _present(cells)
@@ -300,11 +301,6 @@ def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArr
     if all(text.lower() in _TRUTHS for text in present):
         return np.array([np.nan if text is None else _TRUTHS[text.lower()] for text in texts])
     return pd.array(texts, dtype="str")
-
-
-def _begins_with_number(cells: Sequence[str]) -> bool:
-    first = next((text for cell in cells if (text := cell.strip()) not in _MISSING), "0")
-    return _PERHAPS_NUMBER.fullmatch(first) is not None
 
 
 def _present(cells: Sequence[str]) -> list[str | None]:

@@ -128,20 +128,16 @@ def _on_holidays(days: NDArray[np.datetime64], name: str) -> NDArray[np.float64]
     assert match is not None  # `check_calendar` has seen it
     years = sorted({day.year for day in np.unique(days.astype("datetime64[Y]")).astype(object)})
     try:
-        known = _holidays(name).country_holidays(match["country"], subdiv=match["part"], years=years)
+        from holidays import country_holidays
+
+        known = country_holidays(match["country"], subdiv=match["part"], years=years)
+    except ImportError as error:
+        raise SettingError(f'calendar {name} needs the package holidays: pip install "stakes[holidays]"') from error
     except NotImplementedError as error:
         raise SettingError(
             f"calendar {name} is of a country or part that the package holidays lacks: {error}"
         ) from error
     return np.isin(days, np.array(sorted(known), "datetime64[D]")).astype(np.float64)
-
-
-def _holidays(name: str) -> Any:
-    try:
-        import holidays
-    except ImportError as error:
-        raise SettingError(f'calendar {name} needs the package holidays: pip install "stakes[holidays]"') from error
-    return holidays
 
 
 @dataclass(frozen=True)

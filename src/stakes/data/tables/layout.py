@@ -17,6 +17,7 @@ from stakes.data.tables.columns import (
     column_times,
     direction_features,
     encode_angles,
+    is_text,
     numeric_columns,
     require_columns,
 )
@@ -216,8 +217,9 @@ class TableLayout(ColumnRoles):
         candidates = [str(column) for column in table.columns if str(column) not in others]
         numeric, filled = set(numeric_columns(table)), set(table.columns[table.notna().any()])
         for column in candidates:
-            if column in filled and column not in numeric:
-                _refuse_misspelt_numbers(table[column], column)
+            is_time = pd.api.types.is_datetime64_any_dtype(table[column].dtype)
+            if column in filled and column not in numeric and not is_time and not is_text(table[column]):
+                column_numbers(table, [column], "features")  # a few bad cells among numbers are not passed over
         features = tuple(sorted(column for column in candidates if column in numeric and column in filled))
         if not (features or self.calendar):
             raise TableError(f"the table has no column of numbers for the features besides {', '.join(self.targets)}")
@@ -462,16 +464,6 @@ def _usable(table: pd.DataFrame, columns: Sequence[str], what: str, may_be_empty
             f"data row {row + 1}"
         )
     return numbers
-
-
-def _refuse_misspelt_numbers(column: "pd.Series[Any]", name: str) -> None:
-    """A column of texts is no feature, but a mere few bad cells among numbers are not passed over."""
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return
-    cells = column.to_numpy(object)
-    texts = np.array([str(cell) for cell in cells[~pd.isna(cells)]], dtype=object)
-    if np.isnan(pd.to_numeric(texts, errors="coerce")).mean() <= 0.5:
-        column_numbers(column.to_frame(name), [name], "features")
 
 
 def _require_different(name: str, values: Sequence[Hashable]) -> None:
