@@ -29,8 +29,9 @@ from stakes.workflows.evaluate import judge_forecast
 from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, request_record
 
 SETTINGS = "backtest.json"
-_SHOWN = ("origin", "first", "cases", "candidate", "decision_weight", "cost", "weight_0_cost", "weight_0_change")
-_SHOWN += ("weight_0_low", "weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all columns
+# The columns that people are shown; the files have all of them.
+_SHOWN = ["origin", "first", "cases", "candidate", "decision_weight", "cost", "weight_0_cost", "weight_0_change"]
+_SHOWN += ["weight_0_low", "weight_0_high", "climatology_cost", "today_cost"]
 _TABLE, _RESULTS, _CHECKPOINTS = "table.csv", "results.json", "checkpoints"
 _FITTED, _WEIGHT, _CANDIDATE = "fitted_cases", "decision_weight", "candidate"  # columns of the judged cases
 _RIVALS = ("weight_0", "climatology", "today")
