@@ -18,7 +18,7 @@ from stakes.errors import StakesError
 LENGTH = 100_000
 SECONDS = 10.0  # of computing: in proportion it is a few hundredths, by backtracking many minutes
 REPEATED = ("1", " ", '"', ",", ".", "(", "( ", "T", "1,", " 111", ",111", ".py:", '"",', '"a",', "a=1,")
-ENDS = ("", "x", ",x", "]", '"')
+ENDS = ("", ",x", '"')
 TEXTS = [repeated * (LENGTH // len(repeated)) + end for repeated in REPEATED for end in ENDS]
 
 

@@ -16,6 +16,7 @@ from stakes.data.tables.columns import column_numbers, column_times
 from stakes.data.tables.files import read_table, without_noise, write_table
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
+from stakes.files import unpacked_limit
 
 SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"
 
@@ -224,15 +225,17 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     refuses(TableError, r"there is no file .*none/x.csv'$", read_table, tmp_path / "none" / "x.csv")
 
 
-def test_a_small_file_that_unpacks_to_very_much_is_refused(tmp_path: Path) -> None:
-    packed = gzip.compress(b"a\n" + bytes(1 << 28), 1)
-    with pytest.raises(TableError, match=rf"has {len(packed):,} bytes and unpacks to more than 268,435,456, .*unpack"):
-        read_table(written(tmp_path, packed, "a.csv.gz"))
-    part = pa.table({"a": np.zeros(1 << 20), "b": np.zeros(1 << 20)})
+def test_a_small_file_that_unpacks_to_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unpacked_limit(1000) == 1 << 28
+    monkeypatch.setattr("stakes.files._UNPACKED", 1 << 22)
+    packed = gzip.compress(b"a\n" + bytes(1 << 22), 1)
+    expected = rf"has {len(packed):,} bytes and unpacks to more than 4,194,304, .*unpack"
+    refuses(TableError, expected, read_table, written(tmp_path, packed, "a.csv.gz"))
+    part = pa.table({"a": np.zeros(1 << 14), "b": np.zeros(1 << 14)})
     with pq.ParquetWriter(tmp_path / "a.parquet", part.schema) as file:
         for _ in range(17):
             file.write_table(part)
-    refuses(TableError, "unpacks to 285,212,672, beyond the limit of 268,435,456", read_table, tmp_path / "a.parquet")
+    refuses(TableError, "unpacks to 4,456,448, beyond the limit of 4,194,304", read_table, tmp_path / "a.parquet")
 
 
 def test_a_large_file_may_unpack_to_twenty_times_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,15 +140,6 @@ def test_refit_needs_the_own_cost_again() -> None:
 
 
 @pytest.mark.usefixtures("no_report")
-def test_a_refit_is_a_fit_to_new_data() -> None:
-    load_table(220).to_csv("longer.csv", index=False)
-    assert called("refit", "old", "longer.csv", "--cost", COST, *HERE, "--out", "new")[0] == 0
-    assert read_manifest(Path("new")).files[WEIGHTS] != read_manifest(Path("old")).files[WEIGHTS]
-    assert read_json(Path("new/bundle.json"))["about"]["fitted"]["cases"] == 218
-    assert called(*FIT, "--out", "old")[0] == 0  # the folder is one of the same request
-
-
-@pytest.mark.usefixtures("no_report")
 def test_a_fit_goes_on_wherever_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In its first training, in the last one, which is for service, and where its folder cannot be written."""
     last = int(Path("epochs.txt").read_text()) - 2  # of the epochs after the first, but the last one
@@ -249,11 +240,12 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
     source = open_source(Path("held"), COST, ServiceSettings())
     assert isinstance(source, FitSource)
     assert "has not seen these cases" in source.cases().about
-    assert (
-        "was trained on these cases after its test" in open_source(Path("old"), COST, ServiceSettings()).cases().about
-    )
-    assert called("refit", "held", "load.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
+    served = open_source(Path("old"), COST, ServiceSettings())
+    assert "was trained on these cases after its test" in served.cases().about
+    load_table(220).to_csv("longer.csv", index=False)
+    assert called("refit", "held", "longer.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
     assert "trees-0.txt" in read_manifest(Path("again")).files
+    assert read_json(Path("again/bundle.json"))["about"]["fitted"]["cases"] == 218
 
 
 def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides() -> None:
