@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from load_tables import load_table
 from stakes.actions import solve as actions
 from stakes.actions.scalar_solvers import NewtonBisection
 from stakes.artifacts.fits import load_bundle
-from stakes.artifacts.folder import read_judged, read_manifest
+from stakes.artifacts.folder import JUDGED_CASES, read_judged, read_manifest
 from stakes.cost_spec.spec import CostSpec
 from stakes.files import read_json, write_json
 from stakes.service.routes import Service
@@ -45,20 +44,17 @@ def few_iterations() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def done(few_iterations: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
+    """A folder with load.csv, costs.py and `old`, a fit of them; read it only."""
     folder = tmp_path_factory.mktemp("runs")
     table = load_table()
     table.loc[table.index[-30:], "bought"] = None
     table.to_csv(folder / "load.csv", index=False)
     (folder / "costs.py").write_text(OWN)
-    epochs = count(1)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        patched.setattr(fit, "stop_on_interrupt", interrupted_after(10**6, epochs))
         code, output, errors = called(*FIT, "--out", "old")
     assert (code, errors) == (0, "")
     (folder / "said.txt").write_text(output)
-    (folder / "epochs.txt").write_text(str(next(epochs) - 1))
     return folder
 
 
@@ -74,13 +70,12 @@ def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "write_comparison", lambda *_: None)
 
 
-def interrupted_after(epochs: int, asked: Iterator[int] | None = None) -> Callable[[], object]:
-    """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs of all trainings together."""
-    counted = asked or count(1)
+def interrupted_when(asked: Callable[[], bool]) -> Callable[[], object]:
+    """In place of `stop_on_interrupt`: Ctrl-C comes when this is so."""
 
     @contextmanager
     def stopping() -> Iterator[Callable[[], bool]]:
-        yield lambda: next(counted) > epochs
+        yield asked
 
     return stopping
 
@@ -142,14 +137,15 @@ def test_refit_needs_the_own_cost_again() -> None:
 @pytest.mark.usefixtures("no_report")
 def test_a_fit_goes_on_wherever_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In its first training, in the last one, which is for service, and where its folder cannot be written."""
-    last = int(Path("epochs.txt").read_text()) - 2  # of the epochs after the first, but the last one
-    for epochs, trained in ((1, "new/checkpoints"), (last, "new/checkpoints/service")):
+    in_service = Path("new/checkpoints/service")
+    when = {Path("new/checkpoints"): lambda: True, in_service: Path("new", JUDGED_CASES).exists}
+    for trained, asked in when.items():
         with monkeypatch.context() as patched:
-            patched.setattr(fit, "stop_on_interrupt", interrupted_after(epochs))
+            patched.setattr(fit, "stop_on_interrupt", interrupted_when(asked))
             code, output, errors = called(*FIT, "--out", "new")
         assert (code, output) == (130, "")
         assert "interrupted" in errors
-        assert any(Path(trained).rglob("*.safetensors"))
+        assert any(trained.rglob("*.safetensors"))
         assert not Path("new/bundle.json").exists()
 
     def fails(*_: object, **__: object) -> None:
@@ -202,7 +198,7 @@ def test_no_report_of_what_no_fit_says(name: str, value: object) -> None:
 
 
 def test_columns_that_are_no_features_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "stop_on_interrupt", interrupted_after(0))  # they are told before any training
+    monkeypatch.setattr(fit, "stop_on_interrupt", interrupted_when(lambda: True))  # they are told before any training
     load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
     words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
     assert ": 'place', 'share'\n" in called(*words)[2]
@@ -245,7 +241,7 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
     load_table(220).to_csv("longer.csv", index=False)
     assert called("refit", "held", "longer.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
     assert "trees-0.txt" in read_manifest(Path("again")).files
-    assert read_json(Path("again/bundle.json"))["about"]["fitted"]["cases"] == 218
+    assert read_json(Path("again/bundle.json"))["about"]["fitted"]["cases"] == 174
 
 
 def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides() -> None:
