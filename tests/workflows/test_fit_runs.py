@@ -22,7 +22,7 @@ from stakes.files import read_json, write_json
 from stakes.service.routes import Service
 from stakes.service.schemas import DecideRequest, TableRequest
 from stakes.service.server import ServiceSettings
-from stakes.service.sources import FitSource, open_source
+from stakes.service.sources import SEEN, FitSource, open_source
 from stakes.workflows import fit
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
@@ -235,9 +235,9 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
         assert told in errors
     source = open_source(Path("held"), COST, ServiceSettings())
     assert isinstance(source, FitSource)
-    assert "has not seen these cases" in source.cases().about
+    assert source.cases().about == SEEN[False]
     served = open_source(Path("old"), COST, ServiceSettings())
-    assert "was trained on these cases after its test" in served.cases().about
+    assert served.cases().about == SEEN[True]
     load_table(220).to_csv("longer.csv", index=False)
     assert called("refit", "held", "longer.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
     assert "trees-0.txt" in read_manifest(Path("again")).files
