@@ -260,17 +260,17 @@ def test_decision_weights_without_a_gradient_are_not_trained_and_progress_is_tol
     monkeypatch.setattr("stakes.training.progress._SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("stakes.forecasting.correction_candidates.trained_on_decision", pytest.fail)
     random = np.random.default_rng(0)
-    level = random.normal(60, 20, size=(90, 4))
+    level = random.normal(60, 20, size=(160, 4))
     table = pd.DataFrame(level, columns=[f"f{hour}" for hour in range(4)])
-    table[[f"h{hour}" for hour in range(4)]] = level + random.normal(5, 3, size=(90, 4))
-    table.assign(time=pd.date_range("2024-01-01", periods=90)).to_csv("past.csv", index=False)
+    table[[f"h{hour}" for hour in range(4)]] = level + random.normal(5, 3, size=(160, 4))
+    table.assign(time=pd.date_range("2024-01-01", periods=160)).to_csv("past.csv", index=False)
     words = ("--forecast", "f0:f3", "--outcome", "h0:h3", "--cost", "arbitrage:power=1,energy=2,efficiency=0.9")
     code, output, errors = called("recalibrate", "past.csv", *words, "--lead", "24", "--out", "battery")
     assert code == 0, errors
     first, second, *lines = errors.splitlines()
     assert first.startswith("decision weights are not trained: ")
     assert "gradient" in first
-    assert second.startswith("learning from the errors of 90 past forecasts")
+    assert second.startswith("learning from the errors of 160 past forecasts")
     assert lines[:2] == ["1 of 25 done", "2 of 25 done"]
     decision = load_recalibration(Path("battery")).selection.candidates[-1]
     assert (decision.name, decision.cost, decision.accepted) == ("decision", None, False)

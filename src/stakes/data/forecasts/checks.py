@@ -55,7 +55,9 @@ def _doubted(outcomes: Floats, forecasts: Floats) -> list[float]:
     codes = [value for value in np.unique(seen[np.isin(seen, _CODES)]) if _is_apart(value, plain)]
     ends = [value for value in (seen.min(), seen.max()) if value not in codes]
     rest = {value: plain[plain != value] for value in ends}
-    far = [value for value, other in rest.items() if len(other) and _beyond(value, other) > _FAR * np.ptp(other) > 0]
+    far = [
+        value for value, other in rest.items() if len(other) and _beyond(value, other) > _FAR * float(np.ptp(other)) > 0
+    ]
     return [float(value) for value in (*codes, *far)]
 
 

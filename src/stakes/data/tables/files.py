@@ -287,8 +287,10 @@ def _counts(header: Sequence[str]) -> bool:
 
 def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArray[Any] | ExtensionArray:
     """A column as numbers, as true and false, or as text; a `Series` for each of many would take most of the time."""
-    first = next((text for cell in cells if (text := cell.strip()) not in _MISSING), "0")
-    is_number = len(cells) < _MANY_ROWS or _PERHAPS_NUMBER.fullmatch(first) is not None
+    is_number = True
+    if len(cells) >= _MANY_ROWS:  # of which the first one tells
+        first = next((text for cell in cells if (text := cell.strip()) not in _MISSING), "0")
+        is_number = _PERHAPS_NUMBER.fullmatch(first) is not None
     if is_number and not np.isnan(as_they_are := _numbers(cells)).any():  # most columns
         return as_they_are
     texts = _present(cells)
