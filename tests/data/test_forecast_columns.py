@@ -259,28 +259,6 @@ def test_names_that_share_their_own_part_match(
     assert matched_outcomes(targets, outcomes, in_order=False) == (expected, ())
 
 
-def test_names_that_share_nothing_are_matched_in_the_order_given_and_told() -> None:
-    matched, notes = matched_outcomes(["52 4", "55 8"], ["delft", "ribe"], in_order=True)
-    assert matched == ("delft", "ribe")
-    assert notes == (
-        "outcomes do not have the names of forecasts and are matched in order: delft of 52 4, ribe of 55 8",
-    )
-
-
-@pytest.mark.parametrize(
-    ("targets", "outcomes", "in_order", "said"),
-    [
-        (["north", "south"], ["a", "b"], False, "must have the names of the forecasts' targets, north, south"),
-        (["north", "south", "west"], ["north", "south", "east"], True, "rename the columns"),
-        (["north", "south"], ["north"], True, "an outcome for each target of the forecasts, north, south, got 1"),
-    ],
-)
-def test_what_may_belong_to_another_is_refused(
-    targets: list[str], outcomes: list[str], in_order: bool, said: str
-) -> None:
-    refuses(TableError, said, matched_outcomes, targets, outcomes, in_order)
-
-
 def test_actions_find_their_parts_by_name() -> None:
     plan, hours = ScheduleCost(short=5.0, long=1.0), ["h0", "h2", "h10"]
     assert matched_actions(plan, hours, ["did_h0", "did_h10", "did_h2"]) == ("did_h0", "did_h2", "did_h10")
