@@ -210,23 +210,6 @@ def test_members_must_be_finite(make: Callable[[], Cost], solve: Callable[..., A
         refuses(NonFiniteError, "samples", solve, make(), samples, check=check)
 
 
-@pytest.mark.parametrize(
-    "cost",
-    [ShortfallCost(5.0), NewsvendorCost(1.0, 2.0, 0.0, 1.0), as_cost(PROBLEMS["quadratic"])],
-    ids=lambda cost: type(cost).__name__,
-)
-@pytest.mark.parametrize("solver", [None, NewtonBisection(), ProjectedGradient()])
-def test_unchecked_nan_is_let_through_and_flagged(cost: Cost, solver: Solver | None) -> None:
-    samples = members()
-    samples[1, 2] = math.nan
-    solution = solve_action(cost, samples, solver, check=False)
-    assert not solution.converged[1]
-    healthy = solve_action(cost, samples[:1], solver)
-    torch.testing.assert_close(solution.action[:1], healthy.action)
-    assert torch.equal(solution.converged[:1], healthy.converged)
-    assert optimal_action(cost, samples, solver, check=False).shape == (2, 1)
-
-
 @pytest.mark.parametrize("solve", [solve_action, optimal_action])
 def test_bad_samples_are_named(solve: Callable[..., Any]) -> None:
     shapes = [torch.zeros(3, 0, 1), torch.zeros(3, 4, 0), torch.zeros(3), torch.tensor(1.0)]

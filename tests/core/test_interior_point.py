@@ -54,22 +54,6 @@ def test_gap_bounds_what_a_better_action_could_save() -> None:
     assert (rough.objective - exact.objective <= rough.gap + 1e-3 * rough.residual).all()
 
 
-def test_the_units_do_not_matter() -> None:
-    data = random_programs(torch.Generator().manual_seed(3), "solvable")
-    plain = InteriorPoint().solve(data)
-    large = InteriorPoint().solve(_in_units(data, 1e9, 1e-6))
-    assert bool(large.solved.all())
-    torch.testing.assert_close(large.iterate.a / 1e9, plain.iterate.a, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(large.objective / 1e3, plain.objective, rtol=1e-6, atol=1e-7)
-
-
-def _in_units(data: ScenarioData, action: float, cost: float) -> ScenarioData:
-    """The same programs with actions and outcomes in one unit, and prices in another."""
-    ratio = cost / action
-    own = {"P": ratio * data.P, "p": cost * data.p, "q": cost * data.q, "curvature": ratio * data.curvature}
-    return replace(data, d=action * data.d, e=action * data.e, h=action * data.h, **own)
-
-
 def test_a_search_that_breaks_down_late_keeps_its_best_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding may end a search that has all but arrived; by then most of its companions have left."""
     data = random_programs(torch.Generator().manual_seed(2), "solvable")

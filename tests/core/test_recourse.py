@@ -61,19 +61,6 @@ def recourse() -> Recourse:
     return Recourse(drawn(W.shape[1], seed=20).abs(), W[rows][:, parts], drawn(len(W), 5, seed=21))
 
 
-def test_groups_are_found_in_any_order(recourse: Recourse) -> None:
-    found = split(recourse)
-    assert isinstance(found, SplitRecourse)
-    assert [tuple(group.W.shape) for group in found.groups] == [
-        (1, 1, 0), (1, 1, 1), (1, 2, 1), (2, 3, 4), (1, 7, 2), (1, 10, 6),
-    ]  # fmt: skip
-    assert torch.cat([group.rows for group in found.groups]).sort().values.tolist() == list(range(recourse.rows))
-    for group in found.groups:
-        rows, parts = group.rows.reshape(len(group.W), -1), group.parts.reshape(len(group.W), -1)
-        for own, at_rows, at_parts in zip(group.W, rows, parts, strict=True):
-            assert torch.equal(recourse.W[at_rows][:, at_parts], own)
-
-
 @pytest.mark.parametrize("decades", [0.0, 3.0])
 def test_blocks_are_those_of_one_piece(recourse: Recourse, decades: float) -> None:
     found, curvature = split(recourse), drawn(2, 1, 1, seed=1).abs()
@@ -86,17 +73,6 @@ def test_blocks_are_those_of_one_piece(recourse: Recourse, decades: float) -> No
         (blocks.on_actions(weights), whole.on_actions(weights)),
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10 * float(theirs.abs().max()))
-
-
-def test_what_does_not_fall_apart_stays_as_it_is() -> None:
-    for Q, W in (  # noqa: N806
-        (torch.ones(2), torch.ones(2)),
-        (torch.ones(2), torch.tensor([[1.0, 1.0], [0.0, 1.0]])),
-        (torch.eye(2), torch.eye(2)),
-        (torch.ones(2), torch.block_diag(torch.ones(13, 1), torch.ones(1, 1))),
-    ):
-        whole = Recourse(Q.double(), W.double(), torch.ones(len(W), 1, dtype=torch.float64))
-        assert split(whole) is whole
 
 
 def market() -> stakes.Program:

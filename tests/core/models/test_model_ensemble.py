@@ -56,14 +56,6 @@ def test_a_row_does_not_depend_on_its_neighbours(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(pooled_members(ensemble, others, 12, SEED)[5], whole[5])
 
 
-def test_seeds_decide_the_members() -> None:
-    ensemble, features = models(2), rows(3)
-    first, again, other = (pooled_members(ensemble, features, 10, seed) for seed in (SEED, SEED, SEED + 7))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert not first.requires_grad
-
-
 @pytest.mark.parametrize("share_noise", [True, False])
 def test_parts_hold_every_row_once(share_noise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_model, "_MEMBERS_HELD", 4 * 10)  # four rows at a time
