@@ -19,10 +19,13 @@ Judged = Mapping[str, NDArray[Any]]
 LEVEL = 0.05
 """Of the tests of the whole table."""
 
+_LEAST_SEEDS = 3  # fewer tell nothing of others: their mean is compared over time alone
+
 
 def compared(problem: Mapping[str, Judged], ours: str) -> dict[str, dict[str, Any]]:
     """Every forecast of a problem, and the paired difference of each from ours, over time and seeds."""
     seeds = max(len(judged["score"]) for judged in problem.values())
+    seeds = seeds if seeds >= _LEAST_SEEDS else 1
     times = problem[ours]["times"]
     resampling = Resampling(len(times), seeds, block=block_length(len(times), times))
     means = {name: _means(judged, seeds, resampling) for name, judged in problem.items()}
@@ -34,9 +37,10 @@ def compared(problem: Mapping[str, Judged], ours: str) -> dict[str, dict[str, An
 
 
 def _means(judged: Judged, seeds: int, resampling: Resampling) -> dict[str, Sampled]:
-    """A forecast that does not depend on a seed counts as the same with each."""
+    """Of all seeds, or of the mean over the few there are; what does not depend on a seed is the same with each."""
     names = ("score", "cost", "gap", "variance", "error")
-    values = [np.broadcast_to(judged[name], (seeds, resampling.cases)) for name in names]
+    of_seeds = [judged[name] if seeds > 1 else judged[name].mean(0) for name in names]
+    values = [np.broadcast_to(each, (seeds, resampling.cases)) for each in of_seeds]
     return dict(zip(names, resampling.means(np.stack(values)[:, None]), strict=True))
 
 
