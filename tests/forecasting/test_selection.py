@@ -45,6 +45,15 @@ def curved() -> stakes.DecisionAwareForecaster:
     return forecaster(training=LONGER, weights=(0.0,)).fit(*rows("curved"))
 
 
+WEIGHED = {"training": LONGER, "weights": (0.0, 0.1, 0.3), "ensemble": 4}
+
+
+@pytest.fixture(scope="module")
+def weighed() -> stakes.DecisionAwareForecaster:
+    """A decision weight is selected."""
+    return forecaster(**WEIGHED).fit(*rows("linear", seed=3))
+
+
 def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwareForecaster) -> None:
     assert straight.selection_ is not None
     assert straight.selection_.selected.name == straight.kind_ == "linear"
@@ -198,9 +207,10 @@ def test_a_selection_goes_on_where_it_was(tmp_path: Path) -> None:
     np.testing.assert_array_equal(went_on.sample(features[:3]), at_once.sample(features[:3]))
 
 
-def test_a_decision_weight_is_trained_with_more_members_than_the_score_and_with_all_models() -> None:
-    found = forecaster(training=LONGER, weights=(0.0, 0.1, 0.3), ensemble=4).fit(*rows("linear", seed=3))
-    assert found.decision_weight_ > 0
+def test_a_decision_weight_is_trained_with_more_members_than_the_score_and_with_all_models(
+    weighed: stakes.DecisionAwareForecaster,
+) -> None:
+    found = weighed
     assert found.found_.settings.decision_member_count == 30
     weights = [record["decision_weight"] for record in found.training_]
     assert weights.count(found.decision_weight_) == 4
@@ -224,12 +234,12 @@ def test_who_asks_for_a_linear_model_is_not_given_trees() -> None:
     assert {candidate.name for candidate in found.candidates}.isdisjoint({"trees", "pool"})
 
 
-def test_a_saving_too_small_to_pay_for_the_training_is_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"training": LONGER, "weights": (0.0, 0.1, 0.3)}
-    features, outcome = rows("linear", seed=3)
-    assert forecaster(**settings).fit(features, outcome).decision_weight_ > 0
+def test_a_saving_too_small_to_pay_for_the_training_is_forgone(
+    weighed: stakes.DecisionAwareForecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert weighed.decision_weight_ > 0
     monkeypatch.setattr("stakes.evaluation.selection.LEAST_SAVING", 0.5)
-    plain = forecaster(**settings).fit(features, outcome)
+    plain = forecaster(**WEIGHED).fit(*rows("linear", seed=3))
     assert plain.decision_weight_ == 0
     assert {record["decision_weight"] for record in plain.training_} == {0.0, 0.1, 0.3}
     assert len(plain.training_) == 3 + 4 + 2  # one network for each weight
