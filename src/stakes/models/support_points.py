@@ -108,20 +108,27 @@ def herding_order(members: Tensor, count: int, weights: Tensor | None = None) ->
 
 
 def energy_distance(
-    members: Tensor, points: Tensor, weights: Tensor | None = None, point_weights: Tensor | None = None
+    members: Tensor,
+    points: Tensor,
+    weights: Tensor | None = None,
+    point_weights: Tensor | None = None,
+    between_members: Tensor | None = None,
 ) -> Tensor:
-    """2 E|X - Y| - E|X - X'| - E|Y - Y'| of members (..., N, D) and points (..., n, D), (...), in double precision."""
+    """2 E|X - Y| - E|X - X'| - E|Y - Y'| of members (..., N, D) and points (..., n, D), (...), in double precision.
+
+    Of many members nearly all of the work is `between_members`, their `mean_distance`, which a caller may know.
+    """
     flat, shares = _flat(members, weights)
     places, own = _flat(points, point_weights)
-    across, among, within = (
-        (_mean_distances(one, other, share) * other_share).sum(-1)
-        for one, other, share, other_share in (
-            (flat, places, shares, own),
-            (flat, flat, shares, shares),
-            (places, places, own, own),
-        )
-    )
-    return (2 * across - among - within).clamp(min=0).reshape(members.shape[:-2])
+    across = (_mean_distances(flat, places, shares) * own).sum(-1).reshape(members.shape[:-2])
+    among = mean_distance(members, weights) if between_members is None else between_members
+    return (2 * across - among - mean_distance(points, point_weights)).clamp(min=0)
+
+
+def mean_distance(members: Tensor, weights: Tensor | None = None) -> Tensor:
+    """E|X - X'| of members (..., N, D), (...), a member and itself counted in."""
+    flat, shares = _flat(members, weights)
+    return (_mean_distances(flat, flat, shares) * shares).sum(-1).reshape(members.shape[:-2])
 
 
 def _flat(members: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:

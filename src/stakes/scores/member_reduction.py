@@ -12,7 +12,13 @@ from stakes.argument_checks import check_finite, check_samples, require_count
 from stakes.costs.cost import ActionSolution, Cost
 from stakes.costs.member_weights import mean_cost, mean_of_members, relative_weights
 from stakes.errors import ShapeError
-from stakes.models.support_points import energy_distance, nearest_members, support_points, support_weights
+from stakes.models.support_points import (
+    energy_distance,
+    mean_distance,
+    nearest_members,
+    support_points,
+    support_weights,
+)
 
 _MOMENTS_OF_POINTS = 0.5  # matched moments for each point, at most: more would leave the weights no freedom
 
@@ -93,15 +99,16 @@ def reduce_members(
     shares = relative_weights(weights, samples)
     points = support_points(samples, count, shares)
     chances = support_weights(samples, points, shares)
+    apart = mean_distance(samples, shares)  # quadratic in the number of members, so once
     if cost is None:
-        return _reduced(samples, shares, points, chances)
+        return _reduced(samples, shares, points, chances, apart)
     full = solve_action(cost, samples, weights=shares)
     traits = _cost_and_slope(cost, full.action, samples)
     chosen = nearest_members(*_beside_traits(samples, traits, count, shares))[..., None]
     some = samples.gather(-2, chosen.expand(*chosen.shape[:-1], samples.shape[-1]))
     keeping = [(each, _keeping(cost, samples, shares, each, full.action, traits)) for each in (points, some)]
     best, *others = (
-        _decided(cost, samples, shares, _reduced(samples, shares, *each), full)
+        _decided(cost, samples, shares, _reduced(samples, shares, *each, apart), full)
         for each in (*keeping, (points, chances))
     )
     for other in others:
@@ -109,8 +116,8 @@ def reduce_members(
     return best
 
 
-def _reduced(samples: Tensor, shares: Tensor | None, points: Tensor, chances: Tensor) -> ReducedMembers:
-    distance = energy_distance(samples, points, shares, chances)
+def _reduced(samples: Tensor, shares: Tensor | None, points: Tensor, chances: Tensor, apart: Tensor) -> ReducedMembers:
+    distance = energy_distance(samples, points, shares, chances, apart)
     return ReducedMembers(*(each.to(samples.dtype) for each in (points, chances, distance)))
 
 
