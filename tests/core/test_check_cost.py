@@ -43,15 +43,15 @@ def two_modes(sets: int, members: int, seed: int = 0) -> Tensor:
 
 def test_the_theorem_of_the_paper() -> None:
     """T1: sets of 50 members of the synthetic marginal; the gradient acts at the threshold alone."""
-    check = check_cost(ProtectionCost(1.0, 0.5, sharpness=10.0), two_modes(20_000, 50))
-    assert (check.sets, check.members, check.curved, check.flagged) == (20_000, 50, 1.0, 0)
+    check = check_cost(ProtectionCost(1.0, 0.5, sharpness=10.0), two_modes(10_000, 50))
+    assert (check.sets, check.members, check.curved, check.flagged) == (10_000, 50, 1.0, 0)
     assert check.least_curvature > 2 * 0.5 / (2 + 0.5)
     assert check.at_lower + check.at_upper + check.interior == pytest.approx(1.0)
     assert check.interior > 0.9
     assert check.fit_for_training
     mass = check.gradient_mass
     assert mass.edges.shape == (13,)
-    assert mass.member_share.sum().item() == mass.gradient_share.sum().item() == pytest.approx(1.0)
+    assert [mass.member_share.sum().item(), mass.gradient_share.sum().item()] == pytest.approx([1.0, 1.0])
     far = ((mass.edges[1:] + mass.edges[:-1]) / 2 - 1.0).abs() > 1.2
     assert mass.member_share[far].sum() > 0.5
     assert mass.gradient_share[far].sum() < 0.01

@@ -146,6 +146,7 @@ def test_the_gradient_of_a_newsvendor_goes_to_a_member_that_counts() -> None:
     assert gradient.flatten().tolist() == [0, 0, 1, 0]
 
 
+@examples(100)
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=12).filter(any), st.integers(1, 99), st.booleans())
 def test_a_newsvendor_takes_the_smallest_member_up_to_which_enough_weighs(
     counts: list[int], percent: int, double: bool
