@@ -360,6 +360,7 @@ def test_parts_of_a_folder_are_one_table(tmp_path: Path, fitted: PanelForecaster
         ),
         (lambda table: table.assign(date="1 May 2024"), {}, TableError, "'date'.* got '1 May 2024' in data row 1"),
         (lambda table: table.drop(columns="shop"), {}, TableError, "'shop'"),
+        (lambda table: table.rename(columns={"demand": "Demand"}), {}, TableError, "did you mean 'Demand'"),
         (lambda table: table, {"calendar_zone": "Europe/Atlantis"}, SettingError, "calendar_zone"),
         (lambda table: table, {"cost": "imbalance:short=@margin,long=1,upper=9,cvar_level=0.9"}, CostError, "column"),
         (lambda table: table, {"cost": "schedule:short=2,long=1"}, CostError, "only allocation"),
@@ -462,7 +463,7 @@ def test_flags_that_a_folder_of_many_series_cannot_heed_are_refused(
         (["decide", folder, data, "--separator", ","], "--separator is not for a long table"),
         (["refit", folder, data, "--forecast", data, "--out", str(tmp_path / "again")], "forecasts itself"),
         (["monitor", folder, data, "--forecast", data], "its newer rows only"),
-        (["report", folder, "--series", "s0/bread"], "name it by --out"),
+        (["report", folder, "--series", "s0/bread"], "--out"),
         (["report", folder, "--series", "s0/bred", "--out", str(tmp_path / "s.html")], "did you mean 's0/bread'"),
     ):
         assert main(line) != 0, line

@@ -25,7 +25,7 @@ from stakes.data.tables.panels import (
     column_names,
     recognised,
 )
-from stakes.errors import SettingError, TableError
+from stakes.errors import SettingError, TableError, did_you_mean
 from stakes.forecasting.panels import (
     FittedPanel,
     PanelCandidate,
@@ -66,7 +66,7 @@ def panel_layout(names: Sequence[str], cost: CostSpec, **given: Any) -> PanelLay
     alone = "series" in given and given["series"] is None
     given = {name: value for name, value in given.items() if value is not None}
     series = () if alone else given.pop("series", ()) or (recognised(names, SERIES_COLUMNS, "series"),)
-    time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "time")
+    time = given.pop("time", None) or recognised(names, TIME_COLUMNS, "times")
     durations = {name: _every(name, given.pop(name, ())) for name in ("lags", "windows", "leads")}
     durations["reported_after"] = _hours("reported_after", given.pop("reported_after", 0.0))  # type: ignore[assignment]
     parameters = cost.price_columns
@@ -303,11 +303,14 @@ class PanelForecaster:
         Args:
             table: As for `fit`.
         """
-        layout = panel_layout(column_names(table), self.cost, **self.layout)
+        names = column_names(table)
+        layout = panel_layout(names, self.cost, **self.layout)
+        if layout.target not in names:
+            raise TableError(f"the table has no column {layout.target!r}; {did_you_mean(layout.target, names)}")
         panel = Panel.read(table, layout)
         self._check(panel)
         if not panel.rows_known.any():
-            raise TableError(f"the table has no outcome: column {layout.target!r} is absent or empty")
+            raise TableError(f"the table has no outcome: column {layout.target!r} is empty")
         return panel
 
     def split(self, panel: Panel) -> tuple[int, int, int]:

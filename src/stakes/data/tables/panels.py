@@ -131,7 +131,7 @@ def recognised(names: Sequence[str], known: Sequence[str], what: str) -> str:
     """The column that is known by its name."""
     if found := [name for name in known if name in names]:
         return found[0]
-    raise TableError(f"no column of the {what} is named; give it, or call it {' or '.join(known)}")
+    raise TableError(f"no column of {what} is named: name it, or call it {' or '.join(known)}")
 
 
 @dataclass(frozen=True, eq=False)
