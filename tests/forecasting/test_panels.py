@@ -599,4 +599,4 @@ def test_forecasts_that_are_given_are_judged_at_the_prices_of_their_rows(
         assert f"'margin' must have a number from 0 on in every row, got {got}" in capsys.readouterr().err
     table.to_csv(tmp_path / "members.csv", index=False)
     assert main([*start, "allocation:short=@margin,long=1,budget=9"]) != 0
-    assert "for a cost of one number" in capsys.readouterr().err
+    assert "prices of each case" in capsys.readouterr().err
