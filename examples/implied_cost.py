@@ -2,7 +2,7 @@
 What past orders say a missing loaf costs
 =========================================
 
-Nobody wrote the price of a missing loaf down. But orders that were best for some price reveal it.
+Nobody wrote down what a missing loaf costs, but past orders reveal it.
 """
 
 import numpy as np
