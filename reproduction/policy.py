@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from stakes.actions.solve import climatology_action
+from stakes.actions.climatology import climatology_action
 from stakes.argument_checks import check_finite, require_count, require_positive
 from stakes.costs.cost import Cost, Parameter, ranged_parameter, require_cost, vector_cost
 from stakes.data.case_table import CaseTable

@@ -23,7 +23,7 @@ from benchmarks.forecast_quality.cells import MEMBERS
 from benchmarks.forecast_quality.ours import forecaster_of
 from benchmarks.forecast_quality.problems import Problem, problems
 from stakes import optimal_action
-from stakes.actions.solve import climatology_action
+from stakes.actions.climatology import climatology_action
 from stakes.costs.cost import Cost
 from stakes.forecasting.fitted_forecast import FittedForecast
 from stakes.training.processes import called_for_each

@@ -19,8 +19,8 @@ from reproduction.runs.folder import RunFolder
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.runs.sweep import Point, Sweep
 from reproduction.tasks.task import KnownTruth, Task
+from stakes.actions.climatology import climatology_action
 from stakes.actions.scalar_solvers import ProjectedGradient, Solver
-from stakes.actions.solve import climatology_action
 from stakes.costs.cost import outcome_total
 from stakes.costs.member_weights import case_parts
 from stakes.data.case_table import CaseTable

@@ -5,9 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from inspect import signature
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from stakes.actions.scalar_solvers import Located, NewtonBisection, Solver, global_search, spot_check_convexity
@@ -15,15 +13,12 @@ from stakes.argument_checks import check_finite, check_samples, known_false, kno
 from stakes.costs.cost import (
     ActionSolution,
     Cost,
-    ParameterColumn,
     closed_form_of,
-    ranged_parameter,
     require_cost,
     requires_eager,
     states_convexity,
     total_of,
     vector_cost,
-    with_parameter,
 )
 from stakes.costs.member_weights import (
     ExpectedCost,
@@ -447,33 +442,6 @@ def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor 
     if formula is None or weights is None:
         return None if formula is None else formula(samples)
     return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None
-
-
-# Climatology
-
-_RANGE_POINTS = 33  # of a range, between which the constant action is interpolated
-
-
-def climatology_action(cost: Cost, outcome: Tensor, points: int = _RANGE_POINTS, *, thorough: bool = True) -> Tensor:
-    """The constant action that is best for outcomes (N, D): (A,), or (points, A) along the range of a parameter."""
-    ranged = ranged_parameter(cost)
-    if ranged is None:
-        return optimal_action(cost, outcome, thorough=thorough)
-    costs = [with_parameter(cost, ranged.name, value) for value in ranged.range.points(points)]
-    return torch.stack([optimal_action(each, outcome, thorough=thorough) for each in costs])
-
-
-def climatology_actions(action: ArrayLike, column: ParameterColumn, features: Tensor) -> Tensor:
-    """The constant action for each case, (N, A), in double precision: where the cost has a range, by its parameter."""
-    numbers = np.atleast_1d(np.asarray(action, dtype=np.float64))
-    if column.parameter is None:
-        return torch.from_numpy(numbers).expand(len(features), -1)
-    shared, by_value = column.parameter.range, numbers.reshape(_RANGE_POINTS, -1)
-    places, known = (
-        shared.standardised(values.double()).numpy()
-        for values in (column.values(features), torch.tensor(shared.points(_RANGE_POINTS), dtype=torch.float64))
-    )
-    return torch.from_numpy(np.stack([np.interp(places, known, part) for part in by_value.T], -1))
 
 
 # The gradient by the implicit function theorem: at the minimum, or with a log barrier at the bounds

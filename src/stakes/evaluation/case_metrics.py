@@ -10,7 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions.solve import climatology_action, optimal_action, solve_action
+from stakes.actions.climatology import climatology_action
+from stakes.actions.solve import optimal_action, solve_action
 from stakes.costs.cost import (
     Cost,
     action_parts,

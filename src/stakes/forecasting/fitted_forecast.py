@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from stakes.actions.solve import climatology_actions
+from stakes.actions.climatology import climatology_actions
 from stakes.argument_checks import require_count, require_decision_weight, whole_number
 from stakes.costs.cost import Cost, ParameterColumn, RangedParameter, outcome_total, parameter_value, ranged_parameter
 from stakes.costs.member_weights import case_parts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stakes.actions.solve import climatology_action
+from stakes.actions.climatology import climatology_action
 from stakes.argument_checks import whole_number
 from stakes.costs.cost import ParameterColumn, ranged_parameter, require_cost
 from stakes.data.case_table import (

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
+from stakes.actions.climatology import climatology_action
 from stakes.actions.scalar_solvers import ProjectedGradient
-from stakes.actions.solve import climatology_action
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, ParameterColumn, vector_cost, with_parameter
 from stakes.costs.parameter_range import ParameterRange
