@@ -189,7 +189,9 @@ UNUSABLE: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("read", "variables", "named"), UNUSABLE, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("read", "variables", "named"), UNUSABLE, ids=[f"{read.__name__}-{named}" for read, _, named in UNUSABLE]
+)
 def test_a_file_without_wind_or_temperature_is_refused(
     tmp_path: Path, read: Any, variables: dict[str, Any], named: str
 ) -> None:
