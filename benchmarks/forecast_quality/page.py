@@ -19,15 +19,15 @@ def quality_markdown(quality: Mapping[str, Any]) -> str:
     def cost(rows: Mapping[str, Any], name: str) -> str:
         return _marked(f"{rows[name]['cost']:.4g}", rows[name], "cost")
 
-    parts = ["### Score over ours", _by_problem(problems, others, score)]
+    parts = ["### Score divided by ours", _by_problem(problems, others, score)]
     parts += ["### Cost", _by_problem(problems, forecasts, cost)]
     of_ours: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "signed gap of the cost": lambda row: interval_cell(row["gap"]),
-        "spread over error": lambda row: f"{row['spread']:.2f}",
+        "spread/error": lambda row: f"{row['spread']:.2f}",
         "seconds": lambda row: f"{row['seconds']:.3g}",
     }
     parts += [
-        "### What ours knows of itself",
+        "### Calibration and time of ours",
         _by_problem(problems, [*of_ours], lambda rows, name: of_ours[name](rows[ours]), every=True),
     ]
     return "\n\n".join(parts) + "\n"
