@@ -161,7 +161,7 @@ def test_the_curve_is_the_expected_cost_and_its_least_is_the_action(
     client: httpx.Client, forecaster: DecisionAwareForecaster
 ) -> None:
     answer = asked(client, "/v1/curve", features=ROWS.iloc[0].to_dict(), cost={"long": 3}, points=401)
-    assert [curve["forecast"] for curve in answer["curves"]] == ["chosen", "weight_0"]
+    assert [curve["forecast"] for curve in answer["curves"]] == ["selected", "weight_0"]
     curve = answer["curves"][0]
     cost = stakes.ImbalanceCost(short=4.0, long=3.0, lower=0.0, upper=9.0)
     members = torch.from_numpy(forecaster.sample(ROWS[:1]))[0].double()
@@ -317,17 +317,17 @@ def test_value_is_that_of_the_library(client: httpx.Client, forecaster: Decision
     asks = {"features": rows[NAMES].to_dict("records"), "outcomes": outcomes.tolist(), "parameter": "short"}
     answer = asked(client, "/v1/value", **asks, low=1, high=20, points=5, against="weight_0")
     cost = stakes.ImbalanceCost(stakes.ParameterRange(1, 20), forecaster.cost.long, 0.0, forecaster.cost.upper)
-    drawn = {"chosen": forecaster.sample(rows[NAMES])}
+    drawn = {"selected": forecaster.sample(rows[NAMES])}
     wanted = stakes.value_curve(drawn, outcomes, cost, answer["values"])
     np.testing.assert_allclose(answer["forecasts"][0]["cost"], wanted.cost[0], rtol=1e-6)
     np.testing.assert_allclose(answer["climatology_cost"], wanted.climatology_cost, rtol=1e-6)
-    assert [each["forecast"] for each in answer["forecasts"]] == ["chosen", "weight_0"]
+    assert [each["forecast"] for each in answer["forecasts"]] == ["selected", "weight_0"]
     assert "short" in answer["sentence"]
     posted = asked(
         client, "/v1/value", members=[[1, 2], [3, 4]], **{**asks, "features": None, "outcomes": [1, 5]}, low=1, high=2
     )
     assert posted["saved_low"] == [None] * 50
-    bad = {"parameter": "shrt", "low": -1, "outcomes": [[1, 2]] * 40, "against": "chosen"}
+    bad = {"parameter": "shrt", "low": -1, "outcomes": [[1, 2]] * 40, "against": "selected"}
     fields = {"parameter": "cost.shrt", "low": "low", "outcomes": "outcomes", "against": "against"}
     for name, value in bad.items():
         reply = client.post("/v1/value", json={**asks, "low": 1, "high": 20, name: value})

@@ -97,7 +97,7 @@ def test_a_forecast_needs_the_cost_only_where_it_depends_on_it() -> None:
     refuses(RequestError, "penalty", service().forecast, ForecastRequest(features=FEATURES))
     shared = service(conditioned=False)
     assert len(shared.forecast(ForecastRequest(features=FEATURES)).forecasts) == 5
-    refuses(RequestError, "chosen", shared.forecast, ForecastRequest(features=FEATURES, cost={"penalty": 5.0}))
+    refuses(RequestError, "selected", shared.forecast, ForecastRequest(features=FEATURES, cost={"penalty": 5.0}))
 
 
 def test_a_number_in_place_of_the_range_must_lie_in_it() -> None:

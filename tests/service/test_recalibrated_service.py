@@ -83,7 +83,7 @@ def test_a_table_is_decided_for_as_the_command_does(service: Service) -> None:
 
 def test_curves_of_the_corrected_and_the_raw_forecast(service: Service) -> None:
     answer = service.curve(schemas.CurveRequest.model_validate({"members": rows()[0], "points": 51}))
-    assert [curve.forecast for curve in answer.curves] == ["chosen", "raw"]
+    assert [curve.forecast for curve in answer.curves] == ["selected", "raw"]
     corrected, raw = answer.curves
     assert corrected.decision.action > raw.decision.action  # the members were too low
     assert len(corrected.density) == len(raw.expected_costs) == 51
@@ -97,7 +97,7 @@ def test_what_is_served_is_told(service: Service) -> None:
     assert (model.corrects.form, model.corrects.member_levels, model.corrects.features) == ("members", None, [])
     assert model.targets == ["power"]
     assert model.table_columns == ["time", *(f"m{place}" for place in range(1, 9))]
-    assert [forecast.name for forecast in model.forecasts] == ["chosen", "raw"]
+    assert [forecast.name for forecast in model.forecasts] == ["selected", "raw"]
     assert service.cases().cases == []
 
 

@@ -186,7 +186,7 @@ async def side_by_side(port: int, forecaster: DecisionAwareForecaster, calls: in
 def move_request(place: float) -> bytes:
     """What the page asks when a slider comes to a place between 0 and 1: both forecasts of a case."""
     body = {"features": dict.fromkeys(NAMES, 0.25), "cost": {"short": 0.4 * 100**place, "long": 1}}
-    return post("/v1/curve", json.dumps({**body, "forecasts": ["chosen", "weight_0"], "points": 201}).encode())
+    return post("/v1/curve", json.dumps({**body, "forecasts": ["selected", "weight_0"], "points": 201}).encode())
 
 
 async def moves(port: int, count: int) -> list[float]:

@@ -255,7 +255,7 @@ def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides() -> Non
     assert service.decide(DecideRequest(features=[case])).notes == [said]
     assert service.decide(DecideRequest(members=[[1.0, 2.0]])).notes == []
     assert said in service.table(TableRequest(csv=Path("load.csv").read_text())).notes
-    assert [each.warnings for each in service.model().forecasts if each.name == "chosen"] == [[said]]
+    assert [each.warnings for each in service.model().forecasts if each.name == "selected"] == [[said]]
 
 
 def test_another_unit_is_told() -> None:

@@ -53,7 +53,7 @@ class PanelSource(ForecastSource):
             panel = forecaster.read(rows)
             decided = pd.concat(list(forecaster.decided(panel, request.last, request.quantiles)), ignore_index=True)
         return schemas.TableAnswer(
-            forecast="chosen",
+            forecast="selected",
             cost=str(self.opened.cost_spec),
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
@@ -90,7 +90,7 @@ class PanelSource(ForecastSource):
         return super().model() | {
             "forecasts": [
                 schemas.ServedAnswer(
-                    name="chosen",
+                    name="selected",
                     title=candidate.name,
                     decision_weight=0.0,
                     member_count=fitted.state.members,

@@ -124,7 +124,7 @@ class RowsRequest(_Request):
     known: Items[KnownRow] | None = Field(None, description="beside members, of a recalibrated forecast: one a row")
     cost: Costs = {}
     member_count: MemberCount = None
-    forecast: AskedForecast = "chosen"
+    forecast: AskedForecast = "selected"
 
 
 class DecideRequest(RowsRequest):
@@ -156,7 +156,7 @@ class ForecastRequest(_Request):
     features: Items[Row] = Field(description=f"rows to forecast from, each {_FEATURES}")
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
-    forecast: AskedForecast = "chosen"
+    forecast: AskedForecast = "selected"
     with_members: bool = Field(False, description="whether to return all members too")
     cost: Costs = Field({}, description="the parameter of the cost that the forecast depends on, where it does")
 
@@ -187,7 +187,7 @@ class TableRequest(_Request):
     csv: str = Field(description="the text of the table, its first line the names of the columns")
     cost: Costs = {}
     quantiles: Quantiles = [0.1, 0.5, 0.9]
-    forecast: AskedForecast = "chosen"
+    forecast: AskedForecast = "selected"
 
 
 class SeriesRequest(_Request):

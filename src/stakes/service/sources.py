@@ -245,7 +245,7 @@ _CASES_KEPT = 32  # whose members the next move of a slider finds again
 class ServedForecast:
     """A forecast of a fit that can be asked for by name."""
 
-    name: str  # what requests call it: "chosen" or "weight_0"
+    name: str  # what requests call it: "selected" or "weight_0"
     title: str  # what people call it
     decision_weight: float  # that of its training
     forecast: FittedForecast
@@ -487,7 +487,8 @@ def _open_fit(folder: Path, cost: CostSpec | None, settings: ServiceSettings) ->
     weight = forecast.state.decision_weight
     title = f"Weight {weight:g}" if weight or selection is None else selection.forecast_words()
     warnings = tuple(sentence.removesuffix(".") for sentence in bundle.known.alarms)
-    served = {"chosen": ServedForecast("chosen", f"{title[0].upper()}{title[1:]}", weight, forecast, warnings=warnings)}
+    title = f"{title[0].upper()}{title[1:]}"
+    served = {"selected": ServedForecast("selected", title, weight, forecast, warnings=warnings)}
     if forecast.baseline_models:
         served["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecast, "baseline")
     kept, trouble = _kept_cases(folder, bundle)
@@ -531,7 +532,7 @@ def _bundle_answer(name: str, bundle: Bundle) -> schemas.BundleAnswer:
 
 # Recalibrations
 
-_CORRECTED, _RAW = "chosen", "raw"
+_CORRECTED, _RAW = "selected", "raw"
 _MADE_OF_MEMBERS = "a recalibrated forecast takes members; give anything else in known"
 _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "features": "[...]"}
 

@@ -161,7 +161,7 @@ function show() {
 }
 
 const update = latest(async () => {
-  const forecasts = ["chosen", ...(by("compare").checked ? [by("other").value] : [])];
+  const forecasts = ["selected", ...(by("compare").checked ? [by("other").value] : [])];
   const given = state.model.corrects ? typedForecast() : { features: state.features };
   if (!given) return;
   by("forecasts").ariaBusy = "true";

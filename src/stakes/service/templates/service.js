@@ -183,7 +183,7 @@ function folded(summary, names) {
 
 function showAbout() {
   const { cost, features, targets, forecasts, bundles, version } = state.model;
-  const others = forecasts.filter(({ name }) => name !== "chosen");
+  const others = forecasts.filter(({ name }) => name !== "selected");
   by("title").textContent = `Decisions on ${targetsText(targets)}`;
   by("targets").replaceChildren(...(targets.length > MOST_NAMED ? [folded(`The ${targetsText(targets)}`, targets)] : []));
   document.title = `${by("title").textContent} · stakes`;
@@ -199,7 +199,7 @@ function showAbout() {
   const columns = state.model.table_columns;
   by("columns").replaceChildren(columns.length > MOST_LISTED ? folded(`Its ${countText(columns.length, "column")}, in any order`, columns) : `Its columns, in any order: ${columns.join(", ")}.`);
   by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
-  const warned = forecasts.find(({ name }) => name === "chosen").warnings.map((each) => `${each}.`).join(" ");
+  const warned = forecasts.find(({ name }) => name === "selected").warnings.map((each) => `${each}.`).join(" ");
   by("warnings").replaceChildren(...warned.split("`").map((text, place) => (place % 2 ? element("code", { textContent: text }) : text)));
   by("warnings").hidden = !by("warnings").textContent;
   const names = features.map(({ name }) => name);
