@@ -685,7 +685,12 @@ class CostSpec:
             return cost
         if plain_cost_of(cost) is not cost:
             raise CostError(f"the cost {self.name} cannot have both columns and risk aversion (cvar_level), got {self}")
-        return replace(cost, **values)
+        try:
+            return replace(cost, **values)
+        except StakesError as error:
+            columns = ", ".join(f"{key} is the column {column!r}" for key, column in self.columns.items())
+            error.args = (f"{error} ({columns})",)
+            raise
 
     def at(self, value: float | None = None) -> "CostSpec":
         """The cost of one of the decision makers in its range; itself where there is none."""
@@ -790,7 +795,9 @@ def _value(name: str, key: str, word: str, own: bool) -> ParameterValue:
 def _key_number(name: str, key: str, text: str, word: str) -> float:
     if not _is_number(text):
         each = ", or one per outcome as in 1/2/3" if _may_be_each(name, key) else ""
-        raise CostError(f"the parameter {key} of the cost {name} must be a number{each}, got {word!r}")
+        may_be_column = name in _KINDS and key in (*_KINDS[name].ranges, *_KINDS[name].each)
+        hint = f"; if it is a column, write {key}=@{word}" if may_be_column and word[0].isalpha() else ""
+        raise CostError(f"the parameter {key} of the cost {name} must be a number{each}, got {word!r}{hint}")
     if not math.isfinite(number := float(text)):
         raise CostError(f"the parameter {key} of the cost {name} must be finite, got {word!r}")
     return number
