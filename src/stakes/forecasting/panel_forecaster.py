@@ -98,18 +98,19 @@ class PanelEvaluation(Tabular):
     def sentences(self) -> tuple[str, ...]:
         """What the cases say."""
         rows: dict[str, dict[str, float]] = self.table.set_index("decided by").to_dict("index")  # type: ignore[assignment]
-        own, other = rows["forecast"], "today" if "today" in rows else "level and pooled errors"
+        own, other = rows["forecast"], TODAY if TODAY in rows else LEVEL
         beside = rows[other]
         change = (beside["forecast less this"], beside["low"], beside["high"])
         count, series = count_text(len(self.cases), "test case"), self.cases["series"].nunique()
-        words = " per case against ".join(amount_text(float(each["mean cost"]), self.unit) for each in (own, beside))
+        cost, theirs = (amount_text(float(each["mean cost"]), self.unit) for each in (own, beside))
         expected = float(self.cases["expected_cost"].mean())
         sentences = [
-            f"On {count} of {series:,} series the forecast costs {words} of {other} (change {change_text(change)}).",
-            f"It expected to pay {amount_text(expected, self.unit)} per case.",
+            f"On {count} of {series:,} series the forecast costs {cost} per case, {other} {theirs} "
+            f"(change {change_text(change)}).",
+            f"It expected to cost {amount_text(expected, self.unit)} per case.",
         ]
         if change[0] > 0:
-            sentences.append(f"Warning: {other} was cheaper.")
+            sentences.append(f"Warning: {other} was cheaper than the forecast.")
         if len(groups := self.by_group(group_columns(self))):
             calibrated = int(groups["spread/error"].between(*CALIBRATED).sum())
             low, high = CALIBRATED
@@ -167,7 +168,10 @@ class PanelEvaluation(Tabular):
         return pd.DataFrame(tables, columns=names)
 
 
-_POLICIES = {"cost": "forecast", "level_cost": "level and pooled errors", "today_cost": "today"}
+LEVEL, TODAY = "the level with pooled errors", "today's action"
+"""What a forecast is compared with."""
+
+_POLICIES = {"cost": "forecast", "level_cost": LEVEL, "today_cost": TODAY}
 
 
 class PanelForecaster:

@@ -103,9 +103,10 @@ class PanelCandidate:
     @property
     def name(self) -> str:
         """In words, such as "trees, conditional scale"."""
-        scale = "conditional scale" if self.share == 1 else f"scaled by {self.base}"
-        scale += " and conditionally" if 0 < self.share < 1 else ""
-        return f"{self.model}, {scale}{'' if self.shrinkage is None else f', series corrected ({self.shrinkage:g})'}"
+        scales: dict[float, str] = {0: f"scale proportional to {self.base}", 1: "conditional scale"}
+        scale = scales.get(self.share, f"blended scale ({self.base}, conditional)")
+        corrected = "" if self.shrinkage is None else f", corrected per series (shrinkage {self.shrinkage:g})"
+        return f"{self.model}, {scale}{corrected}"
 
 
 @dataclass(frozen=True)
@@ -353,7 +354,7 @@ def select_candidate(
     if settings.model == "auto" and not _have_trees():
         kinds = kinds[:-1]
         say("LightGBM is not installed, so there are no trees among the candidates")
-    say(f"fitting {', '.join(kinds)} on {len(before):,} cases, judged on {len(after):,}")
+    say(f"fitting {', '.join(kinds)} on {len(before):,} cases, validating on {len(after):,}")
     about = replace(panel, at=panel.at[:0], numbers={}, words={})  # all that fits need beside the cases
     judged = settings.where.map(
         _judged_kind, ((kind,) for kind in kinds), before, after, about, scale, judged_by, settings

@@ -11,7 +11,7 @@ from stakes.artifacts.folder import read_judged, read_kept, record_file
 from stakes.artifacts.panels import GROUPS, WORTH, PanelFit, PolicyCost
 from stakes.errors import SettingError, did_you_mean
 from stakes.evaluation.intervals import Difference
-from stakes.forecasting.panel_forecaster import CALIBRATED
+from stakes.forecasting.panel_forecaster import CALIBRATED, LEVEL, TODAY
 from stakes.forecasting.panels import PanelState
 from stakes.plots import COLOURS, band
 from stakes.reports.drawing import panel
@@ -36,7 +36,6 @@ from stakes.text import amount_text, count_text, fixed_text
 _BEST = 10
 _LISTED = 5000  # series in the table of all
 _SHOWN = 100  # cases of one series
-_TITLES = {"today": "today's action", "level and pooled errors": "the level with pooled errors"}
 
 
 def report_of_panel(fit: PanelFit, folder: Path, out: Path | None = None) -> Path:
@@ -46,7 +45,7 @@ def report_of_panel(fit: PanelFit, folder: Path, out: Path | None = None) -> Pat
     assert fitted is not None
     assert layout is not None
     state, path = fitted.state, out or folder / "report.html"
-    rival = _TITLES["today" if layout.baseline_action else "level and pooled errors"]
+    rival = TODAY if layout.baseline_action else LEVEL
     saved = f"{fixed_text(float(series['saved'].sum()), 0)} {unit}".rstrip()
     most = min(_BEST, max(1, len(series) // 2))
     listed = f"The table lists {_LISTED:,} of {len(series):,} series; `evaluation/series.parquet` has all."
@@ -102,8 +101,7 @@ def report_of_series(fit: PanelFit, folder: Path, key: str, out: Path) -> Path:
     if not len(own):
         known = tuple(cases["series"].unique())
         raise SettingError(f"series must be one with test cases, got {key!r}; {did_you_mean(key, known)}")
-    rival = "today" if "today_cost" in own else "level and pooled errors"
-    beside = "today_cost" if rival == "today" else "level_cost"
+    rival, beside = (TODAY, "today_cost") if "today_cost" in own else (LEVEL, "level_cost")
     paid, theirs, expected = (amount_text(float(own[name].mean()), unit) for name in ("cost", beside, "expected_cost"))
     shown = own[own["lead_hours"] == own["lead_hours"].min()] if "lead_hours" in own else own
     shown = shown.set_index("time").tail(_SHOWN)
@@ -130,7 +128,7 @@ def report_of_series(fit: PanelFit, folder: Path, key: str, out: Path) -> Path:
     report = Report(
         title=f"Decisions for the series {key}",
         subtitle=f"Cost: {cost_words(fit.cost_spec)}. Judged on {count_text(len(own), 'test case')}.",
-        headline=f"The forecast costs {paid} per case, {_TITLES[rival]} {theirs}.",
+        headline=f"The forecast costs {paid} per case, {rival} {theirs}.",
         summary=(f"It expected to cost {expected} per case.",),
         sections=(Section("cases", "Case by case", figures=(figure,), tables=(table,)),),
     )
@@ -149,7 +147,7 @@ def _draw_series(shown: pd.DataFrame, above: Axes, below: Axes) -> None:
 def _rivals(policies: tuple[PolicyCost, ...]) -> list[Rival]:
     """What the forecast is compared with."""
     known = [(each, each.change) for each in policies if each.change is not None]
-    return [Rival(_TITLES.get(each.policy, each.policy), each.cost, Difference(*change)) for each, change in known]
+    return [Rival(each.policy, each.cost, Difference(*change)) for each, change in known]
 
 
 def _policies_table(policies: tuple[PolicyCost, ...], unit: str) -> Table:
