@@ -56,7 +56,7 @@ def test_a_fit_is_judged_for_other_costs_than_its_own(fitted: Path) -> None:
     code, output, errors = called("value", str(fitted), "later.csv", "--cost", "imbalance:short=1..20,long=1,upper=150")
     assert code == 0, errors
     assert "short" in output
-    assert "the forecast is" in output
+    assert "The forecast is" in output
 
 
 def test_refusals() -> None:

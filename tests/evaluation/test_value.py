@@ -132,13 +132,13 @@ def test_the_sentence_tells_where_it_is_worth_buying_and_where_a_loss() -> None:
     both = {"new": sharp, "old": blunt}
     curve = value_curve(both, outcomes, PENALTIES, times=times, unit="EUR")
     assert curve.worth_buying == ((1.0, 50.0),)
-    assert curve.sentence.startswith("new is worth buying instead of old for penalty from 1 to 50: at 7.36 it saves ")
+    assert curve.sentence.startswith("New is worth buying instead of old for penalty from 1 to 50: at 7.36 it saves ")
     assert "EUR per year [" in curve.sentence
     assert curve.saved_at(7.36).mean == pytest.approx(curve.saved[25])
     assert value_curve({"old": blunt, "new": sharp}, outcomes, PENALTIES).a_loss == ((1.0, 50.0),)
     noise = random.uniform(size=sharp.shape)
     useless = value_curve({"noise": noise, "more": random.uniform(size=sharp.shape)}, outcomes, PENALTIES)
-    assert useless.sentence.startswith("noise is not proven to save anything instead of more for penalty from 1 to 50.")
+    assert useless.sentence.startswith("Noise is not proven to save anything instead of more for penalty from 1 to 50.")
     assert "Against climatology it is a loss for penalty" in useless.sentence
 
 

@@ -98,13 +98,13 @@ class RegretAttribution:
         told = f"Decisions cost {amount_text(mean, self.unit)} per case more than with perfect foresight."
         if not mean > 0:
             return told
-        words = {OUTCOME: "is due to {}", MEMBERS: "to the {} of the members", HOUR: "falls at {}"}
+        words = {OUTCOME: "is due to {}", MEMBERS: "is due to the {} of the members", HOUR: "falls at {}"}
         most = []
         for kind, parts in by_kind(self.parts()).items():
             first = max(parts, key=lambda part: part.share)
             if len(parts) > 1:
-                most.append(f"{100 * first.share:.0f} % {words.get(kind, 'in {}').format(first.name)}")
-        told += f" Of that {', '.join(most)}." if most else ""
+                most.append(f"{100 * first.share:.0f} % {words.get(kind, 'falls in {}').format(first.name)}")
+        told += f" Of that, {', '.join(most)}." if most else ""
         if abs(self.unattributed) > _JUMPS:
             told += f" {100 * self.unattributed:.0f} % comes from jumps of the action, which no gradient explains."
         return told

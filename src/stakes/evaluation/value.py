@@ -127,7 +127,7 @@ class ValueCurve(Tabular):
         told += f" It costs more than {self.rival} for {self._from_to(losses)}." if losses else ""
         if len(self.forecasts) > 1 and (below := self._stretches(self.value_high[0] < 0)):
             told += f" Against climatology it is a loss for {self._from_to(below)}."
-        return told
+        return f"{told[0].upper()}{told[1:]}"
 
     def amount(self, saved: Difference) -> str:
         """What is saved a case, in words: a year's worth where cases have times.

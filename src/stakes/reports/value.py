@@ -30,7 +30,7 @@ def value_report(
     return Report(
         title=f"What {first} is worth against {rival}",
         subtitle=f"Cost: {cost_words(spec)}. Judged on {count_text(curve.cases, 'case')}.",
-        headline=f"{curve.sentence[:1].upper()}{curve.sentence[1:]}",
+        headline=curve.sentence,
         summary=(_ABOUT,),
         sections=(
             Section("value", "Value for every cost", (), (value_figure(curve),), (value_table(curve),)),
