@@ -123,8 +123,8 @@ def test_what_a_cost_knows_of_its_outcomes() -> None:
     weighted = weighted_quantiles(THREE_LEVELS, power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
     assert (weighted.members.min(), weighted.members.max()) == (0, 1)
     assert [note.partition(",")[0] for note in weighted.notes] == [
-        "No member of outcome lies below 0",
-        "No member of outcome lies above 1",
+        "Members of outcome are clipped below 0",
+        "Members of outcome are clipped above 1",
     ]
     beyond = weighted_quantiles(THREE_LEVELS, 2 * power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
     assert (beyond.members.min(), beyond.members.max() > 1.9) == (0, True)
@@ -186,7 +186,7 @@ def test_every_outcome_has_its_own_bounds() -> None:
     bounds = outcome_bounds("auto", COST, torch.cat([plain, zeros], 1))
     assert bounds == OutcomeBounds(((None, None), (0.0, None)), "found")
     assert bounds.sentences(("load", "wind")) == (
-        "No member of wind lies below 0, at which many values lie exactly (outcome_bounds).",
+        "Members of wind are clipped below 0, which many outcomes equal exactly (outcome_bounds).",
     )
     clipped = bounds.clip(torch.tensor([[-1.0, -1.0], [2.0, 2.0]]))
     assert clipped.tolist() == [[-1.0, 0.0], [2.0, 2.0]]
@@ -195,8 +195,8 @@ def test_every_outcome_has_its_own_bounds() -> None:
 def test_outcomes_with_the_same_bound_share_a_sentence() -> None:
     bounds = OutcomeBounds(((0.0, None),) * 60, "found")
     (sentence,) = bounds.sentences([f"site_{place}" for place in range(60)])
-    assert sentence.startswith("No member of site_0, site_1, ")
-    assert " more lies below 0, at which many values lie exactly (outcome_bounds)." in sentence
+    assert sentence.startswith("Members of site_0, site_1, ")
+    assert " more are clipped below 0, which many outcomes equal exactly (outcome_bounds)." in sentence
 
 
 def test_the_user_comes_first_and_the_cost_next() -> None:
@@ -207,7 +207,7 @@ def test_the_user_comes_first_and_the_cost_next() -> None:
     assert outcome_bounds((-1.0, None), wind, zeros) == OutcomeBounds(((-1.0, None),), "given")
     assert outcome_bounds((-1.0, None), wind, zeros).sentences(("wind",)) == ()
     assert outcome_bounds("auto", wind, column(SMOOTH - 1)) is None  # what the data contradict
-    assert "as the cost says" in outcome_bounds("auto", wind, zeros).sentences(("wind",))[0]
+    assert "a bound of the cost" in outcome_bounds("auto", wind, zeros).sentences(("wind",))[0]
 
 
 @pytest.mark.parametrize(

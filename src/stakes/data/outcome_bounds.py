@@ -50,9 +50,9 @@ class OutcomeBounds:
             for words, bound in zip(("below", "above"), pair, strict=True):
                 if bound is not None:
                     alike.setdefault((words, bound), []).append(name)
-        why = "as the cost says" if self.source == "cost" else "at which many values lie exactly"
+        why = "a bound of the cost" if self.source == "cost" else "which many outcomes equal exactly"
         return tuple(
-            f"No member of {_first_names(of)} lies {words} {number_text(bound)}, {why} (outcome_bounds)."
+            f"Members of {_first_names(of)} are clipped {words} {number_text(bound)}, {why} (outcome_bounds)."
             for (words, bound), of in alike.items()
         )
 
