@@ -475,9 +475,12 @@ class ModelSelection(Tabular):
         selected, others = self.selected, [candidate.name for candidate in self.candidates if not candidate.accepted]
         blocks, name = f" in blocks of {self.block}" if self.block > 1 else "", self.words(selected.name)
         left = f" Not selected: {', '.join(map(self.words, others))}." if others else ""
+        tested = any(candidate.expected_change is not None for candidate in self.candidates)
+        kept = selected.why == START and tested
+        why = "no other candidate is expected to cost less" if kept else selected.why
         return (
             f"{name[0].upper()}{name[1:]}{_parameter_words(selected.parameters)} was selected on "
-            f"{count_text(self.cases, 'validation case')}{blocks}: {selected.why}.{left}"
+            f"{count_text(self.cases, 'validation case')}{blocks}: {why}.{left}"
         )
 
     @property
@@ -547,7 +550,7 @@ _WORDS = {
 _GIVEN_WORDS = {
     **_WORDS,
     "linear": "the correction by further numbers of the forecast",
-    "recent_errors": "the correction by which newer errors count more",
+    "recent_errors": "the correction that weights recent errors more",
 }
 
 
@@ -642,7 +645,7 @@ def _why(candidate: JudgedCandidate) -> str:
         return told
     scored = "" if score is None else f", score {fixed_text(score.mean, 1, signed=True)} %"
     proof = "proven cheaper" if candidate.proven else "not proven cheaper"
-    return f"{told} (on these cases {change_text(measured)}{scored}; {proof})"
+    return f"{told} (measured change {change_text(measured)}{scored}; {proof})"
 
 
 def _parameter_words(parameters: Mapping[str, str | float]) -> str:
@@ -669,7 +672,7 @@ class Named(Protocol):
 Trial = TypeVar("Trial", bound=Named)
 
 
-START = "the starting point"
+START = "the simplest candidate"
 """Why the first candidate is selected."""
 
 

@@ -369,13 +369,13 @@ def interval_sentences(comparison: Comparison) -> tuple[str, ...]:
 
 
 def selection_sentences(selection: ModelSelection) -> tuple[str, ...]:
-    """Which candidate was selected and why, and how newer errors come to be seen, where these count more."""
+    """Which candidate was selected and why, and how newer errors come to be seen, where recent ones weigh more."""
     recent = any(candidate.name == "recent_errors" and candidate.accepted for candidate in selection.candidates)
     if not (recent and selection.corrects):
         return (selection.reason,)
     return (
         selection.reason,
-        "Newer errors count more, but the correction knows none that came after the past cases: run `stakes refit` "
+        "Recent errors weigh more, but the correction knows none after the past cases: run `stakes refit` "
         "with a longer table to include them.",
     )
 
