@@ -61,6 +61,6 @@ def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
     verdicts = Counter(next(iter(claim["choices"].values()))["verdict"] for claim in claims.values())
     page = " ".join((ROOT / "docs" / "explanation" / "the_paper.md").read_text().split())
     assert (
-        f"of its {len(claims)} claims {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
+        f"{len(claims)} claims, {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
         f"{verdicts['open']} are open"
     ) in page
