@@ -186,7 +186,7 @@ def ours(task: Task, seed: int, threads: int = 1) -> tuple[FittedPanel, PanelCas
 def rival(
     task: Task, cases: PanelCases, *, scaled: bool, words: bool, level: float = 0.75, seed: int = 0
 ) -> np.ndarray:
-    """What LightGBM's quantile costs: one model of all series with the same features, scaled or in units."""
+    """What LightGBM's quantile costs: one model of all series with the same features, scaled or unscaled."""
     import lightgbm
 
     known = task.known()
@@ -231,7 +231,7 @@ def against(name: str, task: Task, seeds: int, workers: int, threads: int) -> di
     last = realised(task.spec, np.nan_to_num(cases.features[:, task.panel.layout.scaled - 1] * cases.level), cases)
     rivals = {"same season": (last, 0.0)}
     for (scaled, words), made in zip(RIVALS, engine.map(_rival_of, RIVALS, task), strict=True):
-        title = f"LightGBM quantile, {'scaled' if scaled else 'in units'}{', shop and product' if words else ''}"
+        title = f"LightGBM quantile, {'scaled' if scaled else 'unscaled'}{', shop and product' if words else ''}"
         rivals[title] = made
     found: dict[str, Any] = {
         "task": name,
