@@ -12,7 +12,7 @@ import argparse
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -308,14 +308,18 @@ def figures_markdown(figures: Mapping[str, Mapping[str, str]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def interval_cell(value: Sequence[float] | None, unit: str = "") -> str:
+def _short(number: float) -> str:
+    return f"{number:+.2g}"
+
+
+def interval_cell(value: Sequence[float] | None, unit: str = "", number: Callable[[float], str] = _short) -> str:
     """Bold where zero is left out."""
     if value is None or None in value:
         return ""
     mean, low, high = value
     if mean == low == high == 0:
         return "0"
-    text = f"{mean:+.2g}{unit} [{low:+.2g}, {high:+.2g}]"
+    text = f"{number(mean)}{unit} [{number(low)}, {number(high)}]"
     return f"**{text}**" if low > 0 or high < 0 else text
 
 

@@ -21,7 +21,7 @@ from benchmarks.timing import processor
 from stakes.training.processes import called_for_each
 
 RESULTS = Path(__file__).parents[1] / "results" / "forecast_quality.json"
-TABLES = "## All of it"
+TABLES = "## All results"
 ALWAYS_THE_SAME = ("climatology", "last period", "ridge", "LightGBM")  # but for the draw of residuals
 
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cells", type=Path, default=Path("build/forecast_quality"), help="folder of finished cells")
     parser.add_argument("--json", type=Path, default=RESULTS)
     parser.add_argument(
-        "--page", type=Path, help="Markdown file whose text from the line '## All of it' on is replaced"
+        "--page", type=Path, help="Markdown file whose text from the line '## All results' on is replaced"
     )
     options = parser.parse_args(arguments)
     known = problems(options.reference)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from reproduction.publishing import interval_cell
 
 
@@ -22,7 +24,7 @@ def quality_markdown(quality: Mapping[str, Any]) -> str:
     parts = ["### Score divided by ours", _by_problem(problems, others, score)]
     parts += ["### Cost", _by_problem(problems, forecasts, cost)]
     of_ours: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "signed gap of the cost": lambda row: interval_cell(row["gap"]),
+        "signed gap of the cost": lambda row: interval_cell(row["gap"], number=_plain_digits),
         "spread/error": lambda row: f"{row['spread']:.2f}",
         "seconds": lambda row: f"{row['seconds']:.3g}",
     }
@@ -31,6 +33,12 @@ def quality_markdown(quality: Mapping[str, Any]) -> str:
         _by_problem(problems, [*of_ours], lambda rows, name: of_ours[name](rows[ours]), every=True),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _plain_digits(number: float) -> str:
+    """With its sign, two significant digits and, from 100 on, three."""
+    digits = 3 if abs(number) >= 100 else 2
+    return np.format_float_positional(number, digits, unique=False, fractional=False, trim="-", sign=True)
 
 
 def _by_problem(

@@ -69,6 +69,19 @@ def test_a_rival_that_is_better_is_found_and_named() -> None:
     assert f"| a problem | **{ratio:.3f}** | 1.000 ~ |" in page
 
 
+def test_gaps_are_in_plain_digits() -> None:
+    row = {"score": 1.0, "cost": 2.0, "gap": [-102.0, -0.00001234, 31.97], "spread": 0.9, "seconds": 113.0}
+    page = quality_markdown({"problems": {"a problem": {"ours": row}}, "ours": "ours"})
+    assert "| a problem | -102 [-0.000012, +32] | 0.90 | 113 |" in page
+
+
+def test_the_page_of_the_docs_shows_what_was_measured() -> None:
+    page = command.RESULTS.parents[2] / "docs" / "explanation" / "forecast_quality.md"
+    assert page.read_text().partition(f"{command.TABLES}\n\n")[2] == quality_markdown(
+        json.loads(command.RESULTS.read_text())
+    )
+
+
 def test_folds_leave_out_the_lead_time_on_both_sides() -> None:
     problem = made()
     held_out = []
@@ -129,7 +142,7 @@ def test_from_the_command_to_a_page(
     for module in (cells, command):
         monkeypatch.setattr(module, "FORECASTS", forecasts)
         monkeypatch.setattr(module, "problems", lambda reference: {"made": made}, raising=False)
-    (page := tmp_path / "page.md").write_text("# Who wins\n\n## All of it\n\nold")
+    (page := tmp_path / "page.md").write_text("# Who wins\n\n## All results\n\nold")
     given = ["--cells", str(tmp_path / "cells"), "--json", str(tmp_path / "quality.json"), "--seeds", "2"]
     given += ["--page", str(page)]
     assert command.main(given) == 0
@@ -138,7 +151,7 @@ def test_from_the_command_to_a_page(
     assert quality["summary"]["rival significantly better"] == []
     assert quality["summary"]["best rival"] == {"made": "ridge"}
     assert set(quality["problems"]["made"]) == {"climatology", "ridge", "stakes"}
-    assert page.read_text() == f"# Who wins\n\n## All of it\n\n{quality_markdown(quality)}"
+    assert page.read_text() == f"# Who wins\n\n## All results\n\n{quality_markdown(quality)}"
     assert Cell("made", "stakes", 1).kept(tmp_path / "cells") is not None
     assert command.main([*given, "--forecasts", "climatology", "ridge", "stakes"]) == 0
     assert "seed 0" not in capsys.readouterr().out  # nothing is run twice
