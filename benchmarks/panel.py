@@ -53,7 +53,7 @@ from stakes.forecasting.panels import (
     realised,
     time_difference,
 )
-from stakes.training.engines import Engine
+from stakes.training.execution import Engine
 
 NEWSVENDOR = "newsvendor:underage=3,overage=1"
 _DAY, _WEEK = 24.0, 168.0

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 _ASKED = """import os
-from stakes.training.engines import Engine
+from stakes.training.execution import Engine
 print(os.nice(0), *Engine('ray', 1).map(os.nice, [(0,)]))"""
 
 

@@ -100,7 +100,7 @@ def decide(
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     known = files.of_folder(folder, newdata, "decide needs FOLDER and NEWDATA, or --members and --cost", target)
     if known is not None:
-        from stakes.training.engines import Engine
+        from stakes.training.execution import Engine
         from stakes.workflows.decide import DecidedCases, decide_with  # not needed where there are members already
 
         where = Engine(engine, workers)

@@ -50,7 +50,7 @@ def evaluate(
     needed = "evaluate needs FOLDER and DATA, or --members, --outcomes and --cost"
     known = files.of_folder(folder, data, needed, target)
     if known is not None:
-        from stakes.training.engines import Engine
+        from stakes.training.execution import Engine
         from stakes.workflows.evaluate import evaluate_with
 
         where = Engine(engine, workers)

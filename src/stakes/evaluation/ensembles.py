@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost, has_part_of_each
 from stakes.data.case_table import as_table, like_given
-from stakes.data.forecasts.quantiles import may_be_members, named_quantiles
+from stakes.data.forecasts.columns import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled

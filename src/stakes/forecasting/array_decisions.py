@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from stakes.costs.cost import Cost, has_part_of_each, is_separable, require_finite_costs
 from stakes.data.case_table import as_table, like_given
-from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.forecasts.columns import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, may_be_members, named_quantiles
 from stakes.data.forecasts.grids import forecast_array
 from stakes.data.forecasts.layout import ForecastFormat, Pair, TailShape
-from stakes.data.forecasts.quantiles import may_be_members, named_quantiles, weighted_vectors
+from stakes.data.forecasts.quantiles import weighted_vectors
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.ensembles import by_part, column_values, on_all_cases
 from stakes.forecasting.decisions import member_parts, solve_decisions

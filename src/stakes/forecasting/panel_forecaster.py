@@ -41,7 +41,7 @@ from stakes.forecasting.panels import (
 )
 from stakes.frames import Tabular
 from stakes.text import amount_text, change_text, count_text, duration_hours
-from stakes.training.engines import Engine
+from stakes.training.execution import Engine
 
 _MOST_NEWEST = 5_000_000  # rows
 _AT_ONCE = 50_000  # cases, whose members are in memory

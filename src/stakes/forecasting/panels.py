@@ -17,7 +17,7 @@ from stakes.errors import CostError, SettingError, TableError
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.forecasting.plan import TreeLocation
-from stakes.training.engines import Engine, EngineKind
+from stakes.training.execution import Engine, EngineKind
 
 PanelModel = Literal["level", "linear", "trees"]
 """What forecasts the location: the level of each series itself, a linear model, or boosted trees, of all series."""

@@ -1,13 +1,14 @@
-"""Where training runs, on how many processes, and how it is interrupted."""
+"""Where training and the parts of a job run, on how many processes, and how they are interrupted."""
 
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 
@@ -76,3 +77,82 @@ class Execution:
         if self.workers is not None:
             return self.workers
         return self.gpus if self.resolved_device == "cuda" else self.cores
+
+
+EngineKind = Literal["serial", "processes", "ray"]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where the parts of a job are worked on; no result depends on it."""
+
+    kind: EngineKind = "serial"
+    workers: int | None = None  # how many parts are worked on at once; None is one per core
+
+    def __post_init__(self) -> None:
+        require_one_of("engine", self.kind, ("serial", "processes", "ray"))
+        if self.workers is not None:
+            require_count("workers", self.workers)
+
+    @property
+    def count(self) -> int:
+        """How many parts are worked on at once."""
+        return self.workers or Execution().cores
+
+    def map(self, function: Callable[..., Result], parts: Iterable[tuple[Any, ...]], *shared: Any) -> Iterator[Result]:
+        """The results of `function(*shared, *part)` in the order of the parts."""
+        if self.kind == "serial":
+            return (function(*shared, *part) for part in parts)
+        return self._on_ray(function, parts, shared) if self.kind == "ray" else self._apart(function, parts, shared)
+
+    def _apart(
+        self, function: Callable[..., Result], parts: Iterable[tuple[Any, ...]], shared: tuple[Any, ...]
+    ) -> Iterator[Result]:
+        from stakes.training.processes import called_for_each
+
+        calls = {place: (*shared, *part) for place, part in enumerate(parts)}
+        done: dict[int, Result] = {}
+        place = 0
+        for key, result in called_for_each(function, calls, self.count):
+            done[key] = result
+            while place in done:
+                yield done.pop(place)
+                place += 1
+
+    def _on_ray(
+        self, function: Callable[..., Result], parts: Iterable[tuple[Any, ...]], shared: tuple[Any, ...]
+    ) -> Iterator[Result]:
+        """A worker that dies loses nothing: its part is worked on again by another one."""
+        try:
+            import ray
+        except ImportError:
+            raise SettingError('the engine ray needs Ray: pip install "stakes[ray]"') from None
+        if not ray.is_initialized():
+            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would warn of
+            os.environ.setdefault("RAY_worker_niceness", "0")  # 15, its default, starves workers on a busy machine
+            try:
+                ray.init(address="auto", log_to_driver=False)
+            except ConnectionError:
+                ray.init(num_cpus=self.count, include_dashboard=False, log_to_driver=False)
+        at_once = 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
+        given, call = ray.put((function, shared)), ray.remote(_called).options(max_retries=10)
+        waiting: deque[Any] = deque()
+        try:
+            for part in parts:
+                if len(waiting) >= at_once:
+                    yield ray.get(waiting.popleft())
+                waiting.append(call.remote(given, part))
+            while waiting:
+                yield ray.get(waiting.popleft())
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+
+
+SERIAL = Engine()
+"""In this process, one part after the other."""
+
+
+def _called(given: tuple[Callable[..., Any], tuple[Any, ...]], part: tuple[Any, ...]) -> Any:
+    function, shared = given
+    return function(*shared, *part)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stakes.artifacts.recalibrations import Recalibration
     from stakes.forecasting.fitted_forecast import FittedForecast
     from stakes.forecasting.input_range import InputRange
-    from stakes.training.engines import Engine
+    from stakes.training.execution import Engine
     from stakes.workflows.panels import DecidedPanel
 
 
@@ -374,7 +374,7 @@ def decide_with(
     if opened.kind == "fit":
         return decide_fit(opened, folder, read_table(data, **csv), cost, levels, last, told)
     if opened.kind == "panel":
-        from stakes.training.engines import SERIAL
+        from stakes.training.execution import SERIAL
         from stakes.workflows.panels import decide_panel
 
         if given := [name for name, value in csv.items() if value is not None]:

@@ -7,10 +7,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.columns import with_ranges
+from stakes.data.forecasts.columns import named_quantiles, with_ranges
 from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.layout import ForecastFormat, ForecastLayout
-from stakes.data.forecasts.quantiles import named_quantiles
 from stakes.data.forecasts.reading import read_past
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.files import CsvOptions, read_table

@@ -51,7 +51,7 @@ from stakes.forecasting.fitted_forecast import FittedForecast, Which
 from stakes.forecasting.input_range import outside_notes
 from stakes.reports.sentences import policy_warnings
 from stakes.text import amount_text, change_text, count_text
-from stakes.training.engines import SERIAL, Engine
+from stakes.training.execution import SERIAL, Engine
 from stakes.workflows.decide import Told, overlap_notes, part_of_fit_notes, ranged_cost
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from stakes.forecasting.panels import PanelSettings, time_difference
 from stakes.reports.panel import report_of_panel
 from stakes.reports.tables import Result
 from stakes.settings import to_plain
-from stakes.training.engines import Engine
+from stakes.training.execution import Engine
 from stakes.training.progress import StatusLines
 from stakes.workflows.decide import DecidedCases, overlap_notes
 from stakes.workflows.evaluate import newer_sentence
