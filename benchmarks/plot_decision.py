@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import stakes
-from stakes.plots import plot_decision, style
-from stakes.reports.drawing import to_svg
+from stakes.plots import plot_decision, style, to_svg
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "decision.svg"
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from stakes.artifacts.fits import load_bundle
 from stakes.evaluation.selection import ModelSelection, candidate_title
-from stakes.plots import COLOURS, style
-from stakes.reports.drawing import to_svg
+from stakes.plots import COLOURS, style, to_svg
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "selection.svg"
 TITLES = {

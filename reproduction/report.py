@@ -19,8 +19,7 @@ from reproduction.tables_of_results import (
     scores_table,
 )
 from stakes.errors import StakesError
-from stakes.plots import style
-from stakes.reports.drawing import to_svg
+from stakes.plots import style, to_svg
 from stakes.reports.page import Column, Figure, Report, Section, Table
 
 

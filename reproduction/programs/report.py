@@ -14,8 +14,7 @@ from reproduction.programs.problem import Method, Problem
 from reproduction.programs.run import Results
 from stakes.actions.solve import solve_action
 from stakes.evaluation.intervals import Resampling
-from stakes.plots import COLOURS, style
-from stakes.reports.drawing import to_svg
+from stakes.plots import COLOURS, style, to_svg
 from stakes.reports.page import Column, Figure, Report, Section, ShownCell, Table
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,7 @@ from stakes.artifacts.folder import words_for
 from stakes.data.tables.columns import case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.intervals import Difference, Resampling, block_length
-from stakes.plots import LOOKS
-from stakes.reports.drawing import panel
+from stakes.plots import LOOKS, panel
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
 from stakes.reports.report import REPORT
 from stakes.reports.tables import settings_table

@@ -3,7 +3,9 @@
 Every `plot_` function draws on the axes it is given, or on new ones, and returns them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -11,6 +13,8 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
@@ -749,3 +753,36 @@ def _draw_limits(axes: Axes, action: Floats, limits: Sequence[Sequence[int]]) ->
         elif len(places) == 1:
             axes.plot([places[0] - 0.5, places[0] + 0.5], action[places * 2], **bound)
     key(axes, "limit binds", **bound)
+
+
+# Drawings of reports: SVG, small enough to be read on a phone
+
+_METADATA = ("Creator", "Date", "Format", "Type")  # none of them
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as SVG text, the same every time; its numbers plain."""
+    for axes in figure.axes:
+        plain_numbers(axes)
+    text = io.StringIO()
+    with style():
+        FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(_METADATA))  # `savefig` would draw it twice
+    return text.getvalue()
+
+
+def panel(draw: Callable[..., Any], *data: Any, rows: int = 1, height: float = 3.0, legend: int = 3) -> str:
+    """A small drawing as SVG: `draw(*data, *axes)`, and below it a legend in so many columns."""
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # the reader's font has them
+        figure = Figure(figsize=(WIDTH, height))
+        axes = figure.subplots(rows, 1, squeeze=False, sharex=rows > 1)[:, 0]
+        draw(*data, *axes)
+        entries: dict[str, Any] = {}
+        for each in axes:
+            for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+                entries.setdefault(label, handle)
+        if legend and entries:
+            look: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.2}
+            handles, labels = list(entries.values()), list(entries)
+            figure.legend(handles, labels, loc="outside lower center", ncols=legend, **look)
+        return to_svg(figure)

@@ -20,8 +20,7 @@ from refusals import refuses
 from sample_reports import drawn
 
 from stakes.errors import SettingError
-from stakes.plots import style
-from stakes.reports.drawing import to_svg
+from stakes.plots import style, to_svg
 from stakes.reports.page import (
     Cell,
     Chart,

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from stakes.reports.drawing import to_svg
+from stakes.plots import to_svg
 from stakes.reports.page import Column, Figure, Report, Section, Table, write_report
 from stakes.reports.report import build_report
 

@@ -20,8 +20,7 @@ from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import WIDTH, Drawn, Line, by_weight
 from reproduction.study import Study
 from reproduction.study_collection import Studies, StudyKey
-from stakes.plots import style
-from stakes.reports.drawing import to_svg
+from stakes.plots import style, to_svg
 
 INVENTED = (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)
 FIGURES = (*method.METHOD_FIGURES, *synthetic.SYNTHETIC_FIGURES, *frost.FROST_FIGURES, *INVENTED)

@@ -245,7 +245,7 @@ class DecisionCallback(Callback):
             if hasattr(board, "add_figure"):
                 board.add_figure(f"{self.prefix}reliability", figure, trainer.global_step)
         if self.folder is not None:
-            from stakes.reports.drawing import to_svg
+            from stakes.plots import to_svg
 
             self.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self.folder / f"reliability_{trainer.global_step}.svg", to_svg(figure).encode())

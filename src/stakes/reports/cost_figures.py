@@ -16,9 +16,8 @@ from stakes.actions.check_cost import CostCheck, check_cost
 from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, action_is_outcome, outcome_total
 from stakes.evaluation.case_metrics import BAND_LEVELS, JudgedParts, ShownCase
-from stakes.plots import COLOURS, literal_text, outcome_rows, plot_cost, plot_decision, plot_schedule
+from stakes.plots import COLOURS, literal_text, outcome_rows, panel, plot_cost, plot_decision, plot_schedule
 from stakes.reports.comparison import Comparison
-from stakes.reports.drawing import panel
 from stakes.reports.page import Chart, ChartBand, ChartLimit, ChartLine, Figure
 from stakes.text import amount_text
 

@@ -29,6 +29,7 @@ from stakes.plots import (
     key,
     leave_room,
     literal_text,
+    panel,
     plot_reliability,
     plot_selection,
     reach,
@@ -44,7 +45,6 @@ from stakes.reports.comparison import (
     Forecast,
     Policy,
 )
-from stakes.reports.drawing import panel
 from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.text import amount_text, count_text
 

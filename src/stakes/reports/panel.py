@@ -13,8 +13,7 @@ from stakes.errors import SettingError, did_you_mean
 from stakes.evaluation.intervals import Difference
 from stakes.forecasting.panel_forecaster import CALIBRATED, LEVEL, TODAY
 from stakes.forecasting.panels import PanelState
-from stakes.plots import COLOURS, band
-from stakes.reports.drawing import panel
+from stakes.plots import COLOURS, band, panel
 from stakes.reports.page import (
     Cell,
     Chart,

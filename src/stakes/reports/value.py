@@ -8,8 +8,7 @@ from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.regret import MEMBERS, OUTCOME, RegretAttribution, by_kind
 from stakes.evaluation.value import ValueCurve
-from stakes.plots import plot_regret, plot_value
-from stakes.reports.drawing import panel
+from stakes.plots import panel, plot_regret, plot_value
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 from stakes.reports.sentences import cost_words
 from stakes.text import count_text, interval_text, number_text
